@@ -1,5 +1,6 @@
 """Whose commit it is: built here, signed by one who may register, or on a branch that the user made it part of."""
 
+from functools import cached_property
 from pathlib import Path
 
 from tapeline.config.project import RUN_BRANCHES
@@ -14,14 +15,13 @@ class Ours:
 
     def __init__(self, folder: Path, pipeline: str) -> None:
         self._folder, self._pipeline = folder, pipeline
-        self._opened: tuple[Repository, Authority | None, frozenset[str]] | None = None
 
     def why_not(self, commit: str) -> str:
         """Return why a run's commit does not count as ours; empty if it was built here or is signed by the policy.
 
         Raises `InputError` for a policy that cannot be read.
         """
-        _, authority, noted = self._open()
+        _, authority, noted = self._opened
         if commit in noted:
             return ""
         if authority is None:
@@ -34,14 +34,13 @@ class Ours:
 
     def merged(self, commit: str) -> bool:
         """Return whether a commit is part of HEAD, or of a local branch that is none of a run."""
-        repository, _, _ = self._open()
+        repository, _, _ = self._opened
         if repository.git.ask("merge-base", "--is-ancestor", commit, repository.head) is not None:
             return True
         branches = repository.git.lines("for-each-ref", "--format=%(refname)", f"--contains={commit}", "refs/heads")
         return any(not name.startswith(f"refs/heads/{RUN_BRANCHES}") for name in branches)
 
-    def _open(self) -> tuple[Repository, Authority | None, frozenset[str]]:
-        if self._opened is None:
-            repository = Repository(self._folder)
-            self._opened = repository, Authority.of(repository, self._pipeline), own_runs.noted(repository.git)
-        return self._opened
+    @cached_property
+    def _opened(self) -> tuple[Repository, Authority | None, frozenset[str]]:
+        repository = Repository(self._folder)
+        return repository, Authority.of(repository, self._pipeline), own_runs.noted(repository.git)

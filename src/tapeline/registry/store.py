@@ -7,6 +7,7 @@ import shutil
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,6 @@ class Store:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._opened: Dvc | None = None
 
     def open(self) -> None:
         """Open DVC now. Raises `InputError` where it cannot be opened, such as for an invalid `.dvc/config`."""
@@ -188,15 +188,14 @@ class Store:
         except (DvcException, ImportError) as error:
             raise InputError(f"the DVC remote cannot be used: {' '.join(str(error).split())}") from None
 
-    @property
+    @cached_property
     def _dvc(self) -> "Dvc":
-        if self._opened is None:
-            from tapeline.repository.dvc.repository import Dvc
+        from tapeline.repository.dvc.repository import Dvc
 
-            with in_one_line(InputError):
-                self._opened = Dvc(self._folder, only_read=True)
-                weakref.finalize(self, self._opened.close)
-        return self._opened
+        with in_one_line(InputError):
+            opened = Dvc(self._folder, only_read=True)
+            weakref.finalize(self, opened.close)
+        return opened
 
     def ignores(self, path: Path) -> bool:
         """Return whether `.dvcignore` excludes a file from the folders that DVC records."""
