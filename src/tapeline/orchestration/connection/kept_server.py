@@ -12,7 +12,6 @@ import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 
 from tapeline.orchestration.connection.server import LocalServer
 
@@ -42,9 +41,7 @@ class KeptServer:
         self._keeper.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._leaving.set()
         self._keeper.join(PATIENCE)  # where it still waits, the server ends with this process
 

@@ -29,7 +29,6 @@ from contextlib import ExitStack, suppress
 from importlib import metadata
 from multiprocessing.connection import wait
 from pathlib import Path
-from types import TracebackType
 
 from tapeline.orchestration.connection import application, credentials
 from tapeline.orchestration.connection.discovery import HOSTS, LOOPBACK
@@ -90,9 +89,7 @@ class LocalServer:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._leaving.set()
         self._stack.close()
 
