@@ -3,17 +3,15 @@
 import pytest
 
 from tapeline.cli.main import main
-from tapeline.scaffold.init import init
 
 
 @pytest.fixture
-def project(tmp_path, monkeypatch):
-    init(tmp_path, say=lambda line: None)
-    params = (tmp_path / "params.yaml").read_text()
+def project(project, monkeypatch):
+    params = (project / "params.yaml").read_text()
     entry = '  mnist: {source: tfds, needs: data/raw/mnist.tfds, name: "mnist:3.0.1"}\n'
-    (tmp_path / "params.yaml").write_text(params.replace("\npipelines:", f"{entry}\npipelines:", 1))
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+    (project / "params.yaml").write_text(params.replace("\npipelines:", f"{entry}\npipelines:", 1))
+    monkeypatch.chdir(project)
+    return project
 
 
 def test_lock_writes_it_and_again_changes_nothing(project, capsys):

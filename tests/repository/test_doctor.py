@@ -23,12 +23,6 @@ def wanting(folder, state=MISSING):
     return {finding.what: finding.remedy for finding in examine(folder) if finding.state == state}
 
 
-@pytest.fixture
-def project(tmp_path):
-    init(tmp_path, say=lambda line: None)
-    return tmp_path
-
-
 def test_a_new_project_lacks_nothing(project):
     assert wanting(project) == {}
     assert {"no DVC remote: others cannot get the data and models"} <= wanting(project, NOTE).keys()

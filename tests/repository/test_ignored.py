@@ -10,13 +10,11 @@ import pytest
 from tapeline.config.project import Project
 from tapeline.repository.doctor import MISSING, examine
 from tapeline.repository.ignored import ignore, lacking, outputs, with_lines
-from tapeline.scaffold.init import init
 
 
 @pytest.fixture
-def project(tmp_path):
-    init(tmp_path, say=lambda line: None)
-    return Project.find(tmp_path)
+def project(project):
+    return Project.find(project)
 
 
 def git(project, *arguments):
