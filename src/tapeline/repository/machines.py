@@ -3,7 +3,8 @@
     recorded = recorded_machine(folder, "digits")      # as committed; None where nothing is
     compare(recorded, machine()).differing             # ["2 threads, here 4"]
 
-Older records lack the CPU's type and instruction sets: what is missing is kept apart from what differs.
+A system without `/proc/cpuinfo` does not tell the CPU's type and instruction sets: what a record lacks is kept apart
+from what differs.
 """
 
 from collections.abc import Mapping
@@ -37,7 +38,7 @@ class Comparison:
 
 
 def compare(recorded: Mapping[str, Any], here: Mapping[str, Any]) -> Comparison:
-    """Compare two results of `tapeline.runtime.environment.machine`; the first may be from an old record.
+    """Compare two results of `tapeline.runtime.environment.machine`; the first is a record.
 
     A record with portable bits differs from no machine that has them, and one of eager mode not by the number of cores.
     """
