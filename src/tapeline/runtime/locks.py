@@ -1,11 +1,29 @@
 """Lock files that may be held: the kernel releases a lock when its holder ends, however it ends."""
 
+import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from tapeline.runtime import files
+
+MOMENT = 0.2
+"""Seconds within which a lock is free that somebody only looks at."""
+
+
+def take(descriptor: int, kind: int = fcntl.LOCK_EX, *, patience: float = 0.0) -> bool:
+    """Take the lock of an open file, and return whether that worked; try again for `patience` seconds."""
+    end = time.monotonic() + patience
+    while True:
+        try:
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() >= end:
+                return False
+            time.sleep(patience / 20)
 
 
 def is_held(path: Path) -> bool:

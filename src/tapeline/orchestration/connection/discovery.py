@@ -9,7 +9,6 @@ import fcntl
 import http.client
 import os
 import sys
-import time
 import tomllib
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -21,6 +20,7 @@ from tapeline.orchestration.connection import credentials
 from tapeline.orchestration.connection.failures import API, in_a_line
 from tapeline.runtime import files, streams
 from tapeline.runtime.errors import InputError
+from tapeline.runtime.locks import MOMENT, take
 
 LOOPBACK = "127.0.0.1"
 HOSTS = (LOOPBACK, "localhost")
@@ -36,9 +36,6 @@ OURS = "ours"
 
 HANGS = 10.0
 """Seconds after which a server that takes connections, but does not answer, is done without."""
-
-MOMENT = 0.2
-"""Seconds for which `serving` tries to lock its file: `server` takes the lock for an instant to look at it."""
 
 
 def server(project: Project) -> str:
@@ -134,9 +131,7 @@ def serving(project: Project, url: str, *, ours: bool = False) -> Iterator[bool]
     """
     credentials.private_folder(project.shared)
     with os.fdopen(files.own(project.shared / SERVED, os.O_RDWR | os.O_CREAT), "r+", encoding="utf-8") as file:
-        end = time.monotonic() + MOMENT
-        while not (locked := _locked(file.fileno(), fcntl.LOCK_EX)) and time.monotonic() < end:
-            time.sleep(MOMENT / 20)
+        locked = take(file.fileno(), patience=MOMENT)
         if locked:
             file.truncate(0)
             file.write(f"{url}\n{OURS}\n" if ours else f"{url}\n")
@@ -148,20 +143,12 @@ def _served(project: Project) -> tuple[str, bool]:
     """Return the address of the server that is served here, and whether it is ours. Another user's does not count."""
     try:
         with os.fdopen(files.own(project.shared / SERVED, os.O_RDONLY), encoding="utf-8", errors="replace") as file:
-            if os.fstat(file.fileno()).st_uid != os.geteuid() or _locked(file.fileno(), fcntl.LOCK_SH):
+            if os.fstat(file.fileno()).st_uid != os.geteuid() or take(file.fileno(), fcntl.LOCK_SH):
                 return "", False
             url, _, owner = file.read().strip().partition("\n")
             return url, owner == OURS
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return "", False
-
-
-def _locked(descriptor: int, kind: int) -> bool:
-    try:
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _configured() -> str:

@@ -5,7 +5,6 @@ hold(project, flow_run)     # any other run, as soon as it knows its id
 """
 
 import atexit
-import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -17,15 +16,12 @@ import psutil
 from tapeline.config.project import Project
 from tapeline.runtime import files
 from tapeline.runtime.errors import TapelineError
-from tapeline.runtime.locks import is_held
+from tapeline.runtime.locks import MOMENT, is_held, take
 
 FOLDER = "flow-runs"
 
 STARTED_FOR = "PREFECT__FLOW_RUN_ID"
 """The variable with which Prefect tells a process which run it was started for."""
-
-MOMENT = 0.2
-"""Seconds between the two checks of a lock that is not held."""
 
 _held: dict[Path, int] = {}
 """File descriptors of this process's locks; never closed, so that they last as long as the process."""
@@ -53,7 +49,7 @@ def hold(project: Project, flow_run: str, is_told: Callable[[], bool] | None = N
         return
     files.make_folder(path.parent)
     descriptor = files.own(path, os.O_RDWR | os.O_CREAT)
-    if not _locked(descriptor):  # the process that started this one has it, and outlives it
+    if not take(descriptor, patience=MOMENT):  # the process that started this one has it, and outlives it
         os.close(descriptor)
         return
     _held[path] = descriptor
@@ -64,20 +60,6 @@ def _let_go(path: Path) -> None:
     """Remove a lock, unless the server was never told how the run ended: then whoever finds it marks the run."""
     if _is_told.get(path, lambda: True)():
         path.unlink(missing_ok=True)
-
-
-def _locked(descriptor: int) -> bool:
-    """Take a lock; retry for `MOMENT`, because a process that probes it with `is_held` takes it briefly."""
-    end = time.monotonic() + MOMENT
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > end:
-                return False
-            time.sleep(MOMENT / 20)
-        else:
-            return True
 
 
 def locks(project: Project) -> Iterator[tuple[str, bool]]:
