@@ -258,6 +258,17 @@ def test_what_validate_computes_too_does_not_know_the_size_of_a_batch(refused, e
     assert "self.batch_size is known in training only" in refused(edit)
 
 
+def test_a_number_annealed_by_the_step_is_not_measured(refused):
+    """In `eval_step` it was the batch's number: a weight that grows with the step stayed as it was at the first step."""
+    anneal = """    def eval_step(self, batch, context):
+        weight = tf.minimum(1.0, tf.cast(context.step, tf.float32) / 100.0)
+        return {"loss": weight * self.loss(batch, training=False)[0]}
+
+"""
+    said = refused((STEP, f"{anneal}{STEP}"))
+    assert "context.step is known in training only" in said
+
+
 def test_prepare_knows_the_size_of_a_batch_while_others_must_not(tmp_path, tf, monkeypatch):
     """tf.data calls it in threads of its own, also while `evaluate` runs."""
     from tapeline.train.data import feed

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
+from tapeline.runtime.errors import InputError
+
 
 @dataclass(frozen=True)
 class Context:
@@ -38,6 +40,31 @@ class Context:
     def shard(self, number: int) -> "Context":
         """Return the context of one shard of the step's batch; each shard, also the first, draws its own numbers."""
         return self.fold_in(_SHARDS + number)
+
+
+class Measuring(Context):
+    """The context of a batch of `eval_step`: seeds by the batch's number, which is no step."""
+
+    def __init__(self, number: tf.Tensor, key: tf.Tensor) -> None:
+        vars(self).update(number=number, key=key)
+
+    @property
+    def step(self) -> tf.Tensor:
+        """The global step. Raises `InputError`: validate would measure with another one than training did."""
+        raise InputError(
+            "context.step is known in training only (prepare and train_step), so that validate would measure with "
+            "another one: in eval_step use context.seed for draws, and for an annealed number a tf.Variable of the "
+            "recipe that train_step sets"
+        )
+
+    @property
+    def seed(self) -> tf.Tensor:
+        """A stateless seed, int64 of shape (2,): a pure function of (run seed, number of the batch)."""
+        return tf.random.fold_in(self.key, vars(self)["number"])
+
+    def fold_in(self, number: int) -> Context:
+        """Return a context whose seeds are independent of this one's."""
+        return Measuring(vars(self)["number"], tf.random.fold_in(self.key, number))
 
 
 _SHARDS = 1 << 28

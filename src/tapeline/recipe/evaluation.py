@@ -15,8 +15,9 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from tapeline.dataset.columns import Dataset
-from tapeline.recipe import Context, Recipe, randomness, variables
+from tapeline.recipe import Recipe, randomness, variables
 from tapeline.recipe.autograph import convert
+from tapeline.recipe.context import Measuring
 from tapeline.recipe.contract import outside_training
 from tapeline.recipe.metrics import means, sums_and_counts
 from tapeline.runtime.errors import InputError, what_is
@@ -143,7 +144,7 @@ class Evaluation:
     def step(self, batch: Mapping[str, tf.Tensor], number: tf.Tensor) -> tf.Tensor:
         """Return each metric's (sum, count) for one batch."""
         step = self._recipe.eval_step if tf.executing_eagerly() else self._converted
-        context = Context(number, self._key)
+        context = Measuring(number, self._key)
         randomness.seed_states(variables.find(self._recipe).seeds, context)
         with randomness.seeded_images(context, "eval_step"), outside_training():
             metrics = step(batch, context)
