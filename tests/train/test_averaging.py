@@ -3,6 +3,22 @@
 import pytest
 
 
+def test_the_average_of_a_complex_weight_is_that_of_its_parts(tf):
+    """It was left out, so that an averaged model had such weights, as of a Fourier layer, as they were at the end."""
+    from tapeline.train.engine.averaging import Average
+
+    weight, parts = tf.Variable(1.0 + 2.0j), [tf.Variable(1.0, dtype="float64"), tf.Variable(2.0, dtype="float64")]
+    average = Average({"w": weight, "real": parts[0], "imaginary": parts[1]}, 0.9)
+    for one, value in zip((weight, *parts), (3.0 - 1.0j, 3.0, -1.0), strict=True):
+        one.assign(value)
+    average.step()
+    kept = average.values()
+    assert kept["w"].numpy() == pytest.approx(complex(kept["real"], kept["imaginary"]), rel=1e-12)
+    with average.in_place():
+        assert weight.numpy() == kept["w"].numpy()
+    assert weight.numpy() == 3.0 - 1.0j
+
+
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32", "float64"])
 def test_an_average_follows_a_weight_of_any_type(tf, dtype):
     """A step of an average near 1 is less than half of its last bit in bfloat16, so it would never move."""

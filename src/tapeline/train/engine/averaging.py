@@ -15,11 +15,11 @@ PREFIX = "ema/"
 
 
 class Average:
-    """The averages of a recipe's floating-point weights, of narrow ones in float32: 16 bits would round steps to 0."""
+    """The averages of a recipe's weights but integers; of narrow ones in float32: 16 bits would round steps to 0."""
 
     def __init__(self, weights: Mapping[str, tf.Variable], decay: float) -> None:
         self._decay = decay
-        self._weights = {name: weight for name, weight in weights.items() if weight.dtype.is_floating}
+        self._weights = {name: one for name, one in weights.items() if one.dtype.is_floating or one.dtype.is_complex}
         self._averages = {
             name: tf.Variable(value, trainable=False, name=f"ema_{number}")
             for number, (name, value) in enumerate(self._widened().items())
