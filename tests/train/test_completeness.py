@@ -337,7 +337,14 @@ def test_a_variable_may_be_text(train, tf):
     assert variables.bits(one) == variables.bits(same) != variables.bits(other)
 
 
-AROUND = """class Around(keras.optimizers.Optimizer):
+AROUND = """class Falling(keras.optimizers.schedules.LearningRateSchedule):
+    def __init__(self):
+        self.factor = tf.Variable(1.0)
+
+    def __call__(self, step):
+        return 0.01 * self.factor
+
+class Around(keras.optimizers.Optimizer):
     def __init__(self, inner):
         super().__init__(learning_rate=0.01)
         self.inner, self.calls = inner, tf.Variable(0)
@@ -353,6 +360,7 @@ AROUND = """class Around(keras.optimizers.Optimizer):
         for slot, gradient in zip(self.slots["sum"], gradients):
             slot.assign(0.9 * slot + gradient)
         self.inner.apply(self.slots["sum"], variables)
+        self.inner._learning_rate.factor.assign(self.inner._learning_rate.factor * 0.9)
 
 class Layer(keras.layers.Layer):
     def build(self, shape):
@@ -372,13 +380,13 @@ class Line"""
 
 @pytest.mark.parametrize("mode", ["graph", pytest.param("eager", marks=pytest.mark.slow)])
 def test_what_own_optimizers_and_layers_keep_inside_is_found_and_resumed(tmp_path, tf, mode):
-    """An optimizer in another one; variables in lists and dicts of a layer and of an optimizer."""
+    """An optimizer in another one, its schedule; variables in lists and dicts of a layer and of an optimizer."""
     recipe = recipes.write(
         tmp_path,
         recipes.LINE,
         ("class Line", AROUND),
         ("keras.Input((2,)), ", "keras.Input((2,)), Layer(), "),
-        ("keras.optimizers.SGD(self.params.learning_rate)", "Around(keras.optimizers.Adam(0.01))"),
+        ("keras.optimizers.SGD(self.params.learning_rate)", "Around(keras.optimizers.Adam(Falling()))"),
     )
     data = datasets.points(tmp_path / "points").folder
     settings = {"epochs": 2, "batch_size": 8, "compile": mode, "checkpoint": {"every_steps": 3}}

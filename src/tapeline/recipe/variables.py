@@ -174,7 +174,10 @@ def _own(attributes: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
                 yield path, own
 
 
-_HOLDERS = (tf.Variable, keras.Variable, tf.Module, keras.optimizers.Optimizer, keras.Metric)
+_HOLDERS = (
+    *(tf.Variable, keras.Variable, tf.Module, keras.Metric),
+    *(keras.optimizers.Optimizer, keras.optimizers.schedules.LearningRateSchedule),
+)
 
 
 def _inside(value: Any, path: str) -> Iterator[tuple[str, Any]]:

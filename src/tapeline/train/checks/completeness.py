@@ -67,7 +67,8 @@ def check(
             name = names.get(id(external)) or getattr(external, "name", None) or "an unnamed resource"
             raise InputError(
                 f"{where} changes or reads {name}, which no attribute of the recipe holds, so it could not be "
-                f"checkpointed: keep it in an attribute (mutable tables and iterators cannot be used in a step)"
+                "checkpointed: keep it in an attribute, or make the object that holds it a tf.Module (mutable tables "
+                "and iterators cannot be used in a step)"
             )
     for operation in operations(traced.graph):
         _check_operation(operation, where)
