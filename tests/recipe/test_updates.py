@@ -64,6 +64,14 @@ def test_what_an_optimizer_would_not_do_as_asked_is_refused(line, optimizer, set
         line((OPTIMIZER, f"keras.optimizers.{optimizer}"), **settings)
 
 
+def test_averages_that_nobody_uses_are_refused_wherever_the_optimizer_is(line):
+    """An agent's, or a compiled model's, trained on, and its averages were thrown away."""
+    agents = "    @property\n    def optimizer(self):\n        return self.agents['one'][0]\n\n    def loss"
+    kept = (f"self.optimizer = {OPTIMIZER}", "self.agents = {'one': [keras.optimizers.Adam(use_ema=True)]}")
+    with pytest.raises(InputError, match="Adam has use_ema, but its averages would never reach the weights"):
+        line(kept, ("    def loss", agents))
+
+
 @pytest.mark.parametrize("name", ["opt", "optimizer"])
 def test_an_optimizer_in_two_attributes_has_both_names(line, name):
     limit = {"clip_value": 0.001}

@@ -151,6 +151,9 @@ def test_a_mode_that_the_recipe_does_not_support(train):
 def test_transforms_for_an_optimizer_that_is_not_there(train):
     with pytest.raises(InputError, match="train.gradients names adam: the optimizers of Line are optimizer"):
         train(gradients={"adam": {"clip_norm": 1.0}})
+    own = ("self.optimizer = keras", "self.agents = [[keras.optimizers.SGD()]]; self.optimizer = None  # keras")
+    with pytest.raises(InputError, match="names agents.0.0: the optimizers of Line are not in attributes, lists"):
+        train(own, gradients={"agents.0.0": {"clip_norm": 1.0}})
 
 
 CALLS = {

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tapeline.config.hyperparameters import RecipeParams, Transforms
 from tapeline.dataset.columns import Feature
 from tapeline.dataset.statistics import TrainStatistics
-from tapeline.recipe import fused_layers, fused_updates
+from tapeline.recipe import fused_layers, fused_updates, optimizers
 from tapeline.recipe.autograph import as_written, convert, theirs
 from tapeline.recipe.context import Context, current
 from tapeline.recipe.gradients import summed, transform
@@ -211,10 +211,12 @@ class Recipe(ABC):
     def update(self, optimizer: Any, variables: Sequence[Any], gradients: Sequence[tf.Tensor | None]) -> None:
         """Transform the gradients as set in `params.yaml` for this optimizer, and apply them.
 
-        Raises `InputError` for a variable that the loss does not depend on, and if there is none.
+        Raises `InputError` for a variable that the loss does not depend on, if there is none, and for an optimizer with
+        averages that would never be used.
         """
         self.refuse_missing(variables, gradients)
         names = self._names(optimizer)
+        optimizers.refuse_averages(optimizer, f"self.{names[0]}" if names else type(optimizer).__name__)
         self.updated.update(names)
         shard = meetings.running()
         if shard is None:

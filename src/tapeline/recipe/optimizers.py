@@ -36,10 +36,15 @@ def scales_loss(optimizer: Any) -> bool:
     return dynamic or getattr(optimizer, "loss_scale_factor", None) is not None
 
 
-def averages_aside(optimizer: Any) -> bool:
-    """Return whether an optimizer keeps averages of the weights that only Keras' `fit` would put into them."""
+@as_written
+def refuse_averages(optimizer: Any, called: str) -> None:
+    """Raise `InputError` for averages of the weights that only Keras' `fit` would put into them."""
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)
-    return bool(getattr(optimizer, "use_ema", False)) and not getattr(optimizer, "ema_overwrite_frequency", None)
+    if getattr(optimizer, "use_ema", False) and not getattr(optimizer, "ema_overwrite_frequency", None):
+        raise InputError(
+            f"{called} has use_ema, but its averages would never reach the weights: set train.ema, or "
+            "ema_overwrite_frequency"
+        )
 
 
 def _is_optimizer(kind: Any) -> bool:

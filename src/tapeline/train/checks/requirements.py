@@ -27,7 +27,7 @@ def check_settings(recipe: Recipe, settings: TrainSettings) -> None:
     name = type(recipe).__name__
     _check_names(recipe)
     if unknown := settings.gradients.keys() - recipe.optimizers().keys():
-        known = ", ".join(recipe.optimizers()) or "none"
+        known = ", ".join(recipe.optimizers()) or "not in attributes, lists or dicts, or not Keras'"
         raise InputError(f"train.gradients names {', '.join(sorted(unknown))}: the optimizers of {name} are {known}")
     named: dict[int, str] = {}
     for attribute, optimizer in recipe.optimizers().items():
@@ -38,11 +38,7 @@ def check_settings(recipe: Recipe, settings: TrainSettings) -> None:
                 f"train.gradients names {attribute}, which scales the loss, so that scaled gradients would be "
                 "transformed: leave out one of the two"
             )
-        if optimizers.averages_aside(optimizer):
-            raise InputError(
-                f"self.{attribute} has use_ema, but its averages would never reach the weights: set train.ema, or "
-                "ema_overwrite_frequency"
-            )
+        optimizers.refuse_averages(optimizer, f"self.{attribute}")
     if settings.precision != "float32" and not any(True for _ in variables.layers(recipe)):
         raise InputError(
             f"train.precision is {settings.precision}: {name} has no Keras layer, and only Keras layers obey a dtype "
