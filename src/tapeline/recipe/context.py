@@ -34,7 +34,10 @@ class Context:
         return list(tf.unstack(tf.random.split(self.seed, count)))
 
     def fold_in(self, number: int) -> "Context":
-        """Return a context whose seeds are independent of this one's."""
+        """Return a context whose seeds are independent of this one's. For the engine: a recipe takes `seeds`.
+
+        With 2, for example, it is the one that `prepare` gets.
+        """
         return Context(self.step, tf.random.fold_in(self.key, number))
 
     def shard(self, number: int) -> "Context":
