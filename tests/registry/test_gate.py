@@ -122,6 +122,20 @@ def test_a_class_without_an_example_is_shown_and_not_judged():
     assert sentence(found[0]) == "accuracy of label=d is not judged: no test example is of it"
 
 
+def test_one_example_alone_has_no_r2_and_is_not_judged():
+    actual = np.arange(5.0)
+    slices = (SliceSettings(feature="region", metric="r2", bound=Bound(min=0.9), change=Bound(min=0), at_least=1),)
+    one, two = (Contender(name, {}, {"y": actual + wrong}) for name, wrong in (("v1", 0.2), ("v2", 0.1)))
+    region = np.array([3, 3, 3, 3, 7])
+    found = decision.judge(GateSettings(slices=slices, paired=None), two, one, Target("y", actual), {"region": region})
+    assert [(c["kind"], c["slice"], c["judged"], c["holds"]) for c in found] == [
+        ("slice", "region=3", True, True),
+        ("slice change", "region=3", True, True),
+        ("slice", "region=7", False, True),
+    ]
+    assert sentence(found[2]) == "r2 of region=7 is not judged: one test example alone has none"
+
+
 def test_a_slice_of_just_enough_examples_is_judged():
     for at_least, holds in ((100, False), (101, True)):
         asked = {"feature": "label", "metric": "accuracy", "at_least": at_least}

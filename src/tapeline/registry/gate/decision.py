@@ -101,26 +101,35 @@ def _slices(
         raise InputError(
             f"gate.slices: {asked.feature} has shape {values.shape} and {len(found)} values; at most {MOST_SLICES}"
         )
+    _known(challenger.measured(target), asked.metric)
     classes = target.classes if asked.feature == target.name else ()
     for number, label in enumerate(classes):
         if number not in found:
-            said = f"{asked.metric} of {asked.feature}={label} is not judged: no test example is of it"
-            yield {"kind": "slice", "slice": f"{asked.feature}={label}", "said": said, "judged": False, "holds": True}
+            yield _unjudged(asked, label, "no test example is of it")
     for value in found:
         chosen = values == value
         part = target.part(chosen)
         ours = part.metrics({name: answer[chosen] for name, answer in challenger.answers.items()})
         theirs = part.metrics({name: a[chosen] for name, a in champion.answers.items()}) if champion else {}
         label = classes[int(value)] if classes else str(value)
+        if asked.metric not in ours:
+            yield _unjudged(asked, label, "one test example alone has none")
+            continue
         count = int(chosen.sum())
         about = {"slice": f"{asked.feature}={label}", "examples": count}
         judged = count >= asked.at_least
         if asked.bound:
-            yield _bound("slice", asked.metric, _known(ours, asked.metric), asked.bound, judged) | about
+            yield _bound("slice", asked.metric, ours[asked.metric], asked.bound, judged) | about
         if asked.change and champion:
-            change = _known(ours, asked.metric) - _known(theirs, asked.metric)
+            change = ours[asked.metric] - _known(theirs, asked.metric)
             both = {"champion": theirs[asked.metric], "challenger": ours[asked.metric]}
             yield _bound("slice change", asked.metric, change, asked.change, judged) | about | both
+
+
+def _unjudged(asked: SliceSettings, label: str, why: str) -> dict[str, Any]:
+    of = f"{asked.feature}={label}"
+    said = f"{asked.metric} of {of} is not judged: {why}"
+    return {"kind": "slice", "slice": of, "said": said, "judged": False, "holds": True}
 
 
 def _bound(kind: str, metric: str, value: float, bound: Bound, judged: bool = True) -> dict[str, Any]:
