@@ -131,6 +131,44 @@ def test_a_champion_gets_its_columns_in_its_own_order(fresh, tf):
     assert easier.reason == "was validated on train, and params.yaml asks for test"
 
 
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore:_NoneStep.value:DeprecationWarning")  # dvc-data, of pygtrie
+def test_a_champion_is_measured_against_its_columns_of_the_target(fresh, tf):
+    make = fresh.folder / "make.py"
+    source = make.read_text()
+    for old, text in {
+        'columns = {"x": {"file": "test/x.npy"}}': 'columns = {n: {"file": f"test/{n}.npy"} for n in ("x", "y")}',
+        'features = {"x": {': 'features = {"y": {"shape": [2], "dtype": "float32"}, "x": {',
+        '{"dtype": "float32", "shape": [None]}}}': '{"dtype": "float32", "shape": [None, 2]}}}',
+        "y=np.zeros(3, np.float32)": 'y=np.load("data/points/test/y.npy") + np.float32(ADDED)',
+        '"source": {"kind": "test"}}': '"source": {"kind": "table", "columns": {"y": COLUMNS}}}',
+        "    columns = ": '    np.save(folder / "test" / "y.npy", np.float32([[0, 1], [2, 3], [4, 5]])[:, PLACES])\n'
+        "    columns = ",
+    }.items():
+        assert old in source
+        source = source.replace(old, text, 1)
+    made = ((["count", "cost"], [0, 1], 0.0), (["cost", "count"], [1, 0], 0.5), (["cost", "euro"], [1, 0], 0.0))
+    for value, (columns, places, added) in enumerate(made, 1):
+
+        @tf.function(input_signature=[tf.TensorSpec((None, 2), name="x")])
+        def serve(x, places=places, added=added):
+            return {"y": tf.gather(x, places, axis=1) + added}
+
+        tf.saved_model.save(tf.Module(), str(fresh.folder / "graph"), signatures=serve.get_concrete_function())
+        text = source.replace("COLUMNS", str(columns)).replace("PLACES", str(places)).replace("ADDED", str(added))
+        make.write_text(text)
+        fresh.versions(value)
+    fresh("registry", "promote", "one@v1.0.0", "prod")
+    params = fresh.folder / "params.yaml"
+    gate = "  models:\n    one: {gate: {}}\n"
+    params.write_text(params.read_text().replace("prod: {gate: false", "prod: {gate: true") + gate)
+    opened = Opened.for_model(Project.find(fresh.folder), "one")
+    _, worse, other = (assess(opened, version, "prod") for version in opened.state("one").versions.values())
+    assert worse.reason.startswith("not worse by more than 0: mean absolute error +0.5")
+    lacking = "the champion one@v1.0.0 cannot be compared: its y lacks the column euro, which the challenger's has"
+    assert other.reason == lacking
+
+
 CLASSIFIER = {
     'columns = {"x": {"file": "test/x.npy"}}': 'columns = {n: {"file": f"test/{n}.npy"} for n in ("x", "label")}',
     'features = {"x": {': 'features = {"label": {"shape": [], "dtype": "int64", "classes": ["a", "b"]}, "x": {',

@@ -1,6 +1,7 @@
 """Decide whether a version may go into a stage: both models predict, each in a fresh process, and the gate judges."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from tapeline.config.project import PARAMS
 from tapeline.config.registry import CheckSettings, GateSettings
-from tapeline.registry.gate import classes, decision, examples, probing
+from tapeline.registry.gate import classes, columns, decision, examples, probing
 from tapeline.registry.gate.decision import Contender
 from tapeline.registry.gate.examples import Examples
 from tapeline.registry.gate.measures import Target
@@ -151,6 +152,7 @@ class _Trial:
             )
             if why := next(iter((*answer.failures, *finite.faults(answer.predictions))), None):
                 raise InputError(why)
+            answer = self._by_column(model, answer, target)
             if target.of_target(answer.predictions) is None:
                 raise InputError(f"it does not predict {target.name}")
             answers, notes = self._by_name(self._champion, model, answer, target)
@@ -175,18 +177,27 @@ class _Trial:
                 known = examples.features(self._registry.store, md5).get(name, {}).get("classes") or ()
                 if tuple(known) != classes:
                     raise InputError(f"its input {name} has other classes")
-            theirs, ours = ((one.columns or {}).get(name) for one in (model, self._model))
-            if theirs is None or ours is None or theirs == ours:
+            theirs, ours = self._columns(model, name)
+            if theirs == ours:
                 found[name] = file
                 continue
-            values = self._examples.column(name)
-            if missing := [column for column in theirs if column not in ours]:
-                raise InputError(f"its {name} has the column {missing[0]}, which the challenger's lacks")
-            if values.shape[1:] != (len(ours),):
-                raise InputError(f"its {name} is of the columns {', '.join(theirs)}, not of {', '.join(ours)}")
             found[name] = self._folder / f"champion-{len(found)}.npy"
-            np.save(found[name], values[:, [ours.index(column) for column in theirs]])
+            np.save(found[name], columns.given(self._examples.column(name), theirs, ours, name))
         return found
+
+    def _columns(self, model: Model, name: str) -> tuple[Sequence[str], Sequence[str]]:
+        """Return the table columns of a feature, the champion's and the challenger's; none where one is unknown."""
+        theirs, ours = ((one.columns or {}).get(name) for one in (model, self._model))
+        return (theirs, ours) if theirs and ours else ((), ())
+
+    def _by_column(self, model: Model, answer: Answer, target: Target) -> Answer:
+        """Return the champion's answers with the test data's columns of the target, in its order."""
+        theirs, ours = self._columns(model, target.name)
+        output = "class" if target.classifier else target.name
+        if theirs == ours or output not in answer.predictions:
+            return answer
+        found = columns.answered(answer.predictions[output], theirs, ours, target.name)
+        return replace(answer, predictions={**answer.predictions, output: found})
 
     def _by_name(
         self, version: Version, model: Model, answer: Answer, target: Target | None
