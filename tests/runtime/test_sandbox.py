@@ -17,9 +17,13 @@ from tapeline.runtime import sandbox
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Landlock, seccomp and namespaces are Linux's")
 
 ATTEMPTS = """
-import json, os, resource, socket, sys
+import ctypes, json, os, resource, socket, sys
 outside, given, parent, port = sys.argv[1:]
 def read(path): return lambda: open(path).read()
+def keyring():
+    number, libc = {"x86_64": 250, "aarch64": 219}[os.uname().machine], ctypes.CDLL(None, use_errno=True)
+    if libc.syscall(number, 6, -3, 0, 0, 0) < 0:
+        raise OSError(ctypes.get_errno(), "keyctl")
 attempts = {
     "read": read(outside), "list": lambda: os.listdir(os.path.dirname(outside)),
     "write": lambda: open(outside, "w"), "append": lambda: open(outside, "a"), "delete": lambda: os.remove(outside),
@@ -28,6 +32,12 @@ attempts = {
     "write given": lambda: open(given, "a"), "environment of the parent": read(f"/proc/{parent}/environ"),
     "tcp": lambda: socket.create_connection(("127.0.0.1", int(port)), 5),
     "unix socket": lambda: socket.socket(socket.AF_UNIX), "datagram": lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM),
+    "mode": lambda: os.chmod(outside, 0o777), "own mode": lambda: os.chmod(given, 0o777),
+    "times": lambda: os.utime(outside, (1, 1)), "owner": lambda: os.chown(outside, os.getuid(), -1),
+    "attribute": lambda: os.setxattr(outside, "user.x", b"1"), "no attribute": lambda: os.removexattr(outside, "user.y"),
+    "limit of the parent": lambda: resource.prlimit(int(parent), resource.RLIMIT_CORE, (0, 0)),
+    "keyring": lambda: keyring(),
+    "own limit": lambda: resource.setrlimit(resource.RLIMIT_NOFILE, resource.getrlimit(resource.RLIMIT_NOFILE)),
     "read given": read(given), "own file": lambda: open("own", "w").write("x"), "home": lambda: open(os.path.expanduser("~/h"), "w"),
 }
 done = {}
@@ -40,7 +50,7 @@ for name, attempt in attempts.items():
 limits = {n: resource.getrlimit(getattr(resource, f"RLIMIT_{n}"))[0] for n in ("CORE", "FSIZE", "DATA", "CPU")}
 print(json.dumps({"done": done, "environment": dict(os.environ), "limits": limits}))
 """
-ALLOWED = {"read given", "own file", "home"}
+ALLOWED = {"read given", "own file", "home", "own limit"}
 
 
 def rules(folder, *read, **more):
@@ -157,7 +167,7 @@ def test_a_kernel_that_has_nothing_of_it_is_said_and_limits_hold(folder, tmp_pat
     program.write_text(
         f"import ctypes, os, struct, sys\nsys.path.insert(0, {str(Path(sandbox.__file__).parent)!r})\nimport sandbox\n"
         "libc = ctypes.CDLL(None, use_errno=True)\n"
-        "machine, _ = sandbox.SOCKET[os.uname().machine]\n"
+        "machine = sandbox.MACHINES[os.uname().machine]\n"
         "unshare = {'x86_64': 272, 'aarch64': 97}[os.uname().machine]\n"
         "steps = [(0x20, 0, 0, 0), (0x15, 2, 0, unshare), (0x15, 1, 0, 444), (0x06, 0, 0, 0x7FFF0000), (0x06, 0, 0, 0x00050026)]\n"
         "code = ctypes.create_string_buffer(b''.join(struct.pack('HBBI', *step) for step in steps))\n"

@@ -3,8 +3,9 @@
     python sandbox.py RULES COMMAND...   # RULES: the JSON of `Rules`
 
 Linux offers three ways that need no other program and no rights: Landlock limits files, a network namespace has no
-network, and seccomp refuses sockets. Kernels and containers lack one or another. What is there is used, and the
-command finds the list in the environment variable `TAPELINE_SANDBOX`. Limits of resources hold everywhere.
+network, and seccomp refuses sockets and what Landlock leaves out, such as `chmod`. Kernels and containers lack one or
+another. What is there is used, and the command finds the list in the environment variable `TAPELINE_SANDBOX`. Limits
+of resources hold everywhere.
 
 This file is run by its path, and needs only the standard library.
 """
@@ -179,30 +180,36 @@ def _allow(libc: ctypes.CDLL, ruleset: int, path: str, rights: int) -> None:
     os.close(opened)
 
 
-SOCKET = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}
-"""Machine → its number for seccomp, and that of the system call `socket`."""
-IO_URING_SETUP = 425
-"""It opens sockets without that call."""
+MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+"""Machine → its number for seccomp."""
+_OLD = {
+    "x86_64": (41, *range(90, 95), 132, 235, 260, 261, 268, 280, *range(188, 191), *range(197, 200), *range(248, 251)),
+    "aarch64": (198, *range(52, 56), 88, *range(5, 8), *range(14, 17), *range(217, 220)),
+}
+_NEW = (425, 452, 463, 466, 469)
+REFUSED = {machine: (*numbers, *_NEW) for machine, numbers in _OLD.items()}
+"""`socket`; what changes mode, owner, times or attributes of files, of which Landlock knows nothing; keyrings.
+
+`io_uring_setup`, the first of the new ones, opens sockets without a call of `socket`.
+"""
+LIMIT = {"x86_64": 302, "aarch64": 261}
+"""`prlimit64`, which may set limits of this process alone: a limit of no time ends any other of this user."""
 X32 = 0x40000000
 LOAD, EQUAL, AT_LEAST, RETURN = 0x20, 0x15, 0x35, 0x06
 ALLOW, NOT_PERMITTED = 0x7FFF0000, 0x00050001
 
 
 def _seccomp(libc: ctypes.CDLL) -> bool:
-    """Refuse sockets of any kind, such as that of a container's daemon, which is a file to nobody."""
-    if platform.machine() not in SOCKET or sys.maxsize < 2**32:
+    """Refuse sockets of any kind, such as that of a container's daemon, which is a file to nobody, and `REFUSED`."""
+    machine = platform.machine()
+    if machine not in MACHINES or sys.maxsize < 2**32:
         return False
-    machine, socket = SOCKET[platform.machine()]
-    program = [
-        (LOAD, 0, 0, 4),
-        (EQUAL, 0, 5, machine),
-        (LOAD, 0, 0, 0),
-        (AT_LEAST, 3, 0, X32),
-        (EQUAL, 2, 0, socket),
-        (EQUAL, 1, 0, IO_URING_SETUP),
-        (RETURN, 0, 0, ALLOW),
-        (RETURN, 0, 0, NOT_PERMITTED),
-    ]
+    refuse = (RETURN, 0, 0, NOT_PERMITTED)
+    program = [(LOAD, 0, 0, 4), (EQUAL, 1, 0, MACHINES[machine]), refuse]
+    program += [(LOAD, 0, 0, 0), (AT_LEAST, 0, 1, X32), refuse]
+    for number in REFUSED[machine]:
+        program += [(EQUAL, 0, 1, number), refuse]
+    program += [(EQUAL, 0, 3, LIMIT[machine]), (LOAD, 0, 0, 16), (EQUAL, 1, 0, 0), refuse, (RETURN, 0, 0, ALLOW)]
     code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in program))
     filters = ctypes.create_string_buffer(struct.pack("HP", len(program), ctypes.addressof(code)))
     return bool(libc.prctl(PR_SET_SECCOMP, 2, ctypes.byref(filters), 0, 0) == 0)
