@@ -168,6 +168,15 @@ def test_objects_that_git_would_not_make(place, ana, change, why):
         place.who("u", known(ana.line()))
 
 
+def test_a_signature_that_never_ends(place, ana):
+    """A pushed tag of a megabyte held every command for an hour."""
+    tag(place, "t", "HEAD", "x\n", "--sign", time=NOW)
+    head = place.content("t").partition(b"SIGNATURE-----")[0]
+    pushed_object(place, "u", head + b"SIGNATURE-----" + b"\n" * 10**6)
+    with pytest.raises(Untrusted, match="^its SSH signature cannot be read$"):
+        place.who("u", known(ana.line()))
+
+
 def test_two_dates(place, ana, tmp_path):
     """Git orders tags by the first date; the key counted at the last one, and so an expired key signed as if today."""
     tag(place, "t", "HEAD", "x\n", time=NOW + 10**8)
@@ -199,6 +208,7 @@ def test_an_object_that_was_altered_on_the_disk(place, ana):
     ("line", "why"),
     [
         ("ana@example.org", "not `PERSON"),
+        ("ana@example.org {key}", "not `PERSON"),
         ("ana@example.org ssh-ed25519 !!!", "the key is not of the type ssh-ed25519"),
         ("ana@example.org ssh-rsa {key}", "the key is not of the type ssh-rsa"),
         ("*@example.org ssh-ed25519 {key}", "'\\*@example.org' is not a person's name: patterns are not supported"),

@@ -18,8 +18,9 @@ from datetime import datetime
 
 from tapeline.runtime.errors import InputError
 
+_OPTION = r'[^\s"=,]+(?:="[^"]*")?'
 LINE = re.compile(
-    r'(?P<who>"[^"]+"|[^\s"]+)[ \t]+(?:(?P<options>(?:[^\s"=,]+(?:="[^"]*")?,?)+)[ \t]+)??'
+    rf'(?P<who>"[^"]+"|[^\s"]+)[ \t]+(?:(?P<options>{_OPTION}(?:,{_OPTION})*,?)[ \t]+)??'
     r"(?P<kind>gpg|(?:ssh|ecdsa|sk-ssh|sk-ecdsa)-\S+)[ \t]+(?P<key>\S+)(?:[ \t].*)?"
 )
 OPTION = re.compile(r'(?P<name>namespaces|valid-after|valid-before)="(?P<value>[^"]*)"')
@@ -82,7 +83,7 @@ def _key(line: str) -> Key:
     people = frozenset(found["who"].strip('"').split(","))
     if odd := sorted(person for person in people if not re.fullmatch(r"[^\s*?!]+", person)):
         raise ValueError(f"{odd[0]!r} is not a person's name: patterns are not supported")
-    options = re.findall(r'[^\s"=,]+(?:="[^"]*")?', found["options"] or "")
+    options = re.findall(_OPTION, found["options"] or "")
     _check_options(options, may=found["kind"] != "gpg")
     if found["kind"] == "gpg":
         if not FINGERPRINT.fullmatch(found["key"]):

@@ -19,7 +19,7 @@ from tapeline.registry.trust.signed import Signed, Untrusted
 from tapeline.registry.trust.signers import NAMESPACE, Key, Signers, identifier
 from tapeline.runtime.errors import InputError, plain
 
-ARMOR = re.compile(rb"-----BEGIN SSH SIGNATURE-----\s+([A-Za-z0-9+/=\s]+)-----END SSH SIGNATURE-----\s*", re.DOTALL)
+ARMOR = re.compile(rb"-----BEGIN SSH SIGNATURE-----([A-Za-z0-9+/=\s]+)-----END SSH SIGNATURE-----\s*")
 SECONDS = 60.0
 LATEST = 253402300799
 """The end of the year 9999."""
