@@ -29,6 +29,7 @@ def test_what_is_json():
         ('"\\ud800"', "not UTF-8: surrogates not allowed"),
         (b'"K\xf6ln"', "not UTF-8: invalid start byte"),
         ('[{"a": 1, "b": 2, "a": 1}]', "key 'a' appears twice in one object"),
+        ("{" + ", ".join(f'"{key}": 1' for key in (*range(200_000), 199_999)) + "}", "key '199999' appears twice"),
         ('{"a"', "Expecting ':' delimiter"),
         ("", "Expecting value"),
     ],

@@ -7,6 +7,7 @@ UTF-8 cannot encode, nesting that ends in a `RecursionError`, a key that appears
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
@@ -68,8 +69,7 @@ def as_json(value: Any) -> Any:
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) != len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
+        twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
         raise NotJson(f"key {plain(twice)[:40]!r} appears twice in one object")
     return value
 
