@@ -42,6 +42,7 @@ def test_what_is_yaml():
         ("a: !!float x\n", ", line 1", "'x': could not convert string to float"),
         ("a: !!binary aGk=\n", "", "bytes is not a supported kind of value: use text, numbers, lists and mappings"),
         ("a: !!set {b}\n", "", "set is not a supported kind of value"),
+        ("a: !!omap [{b: 1}, {b: 2}]\n", "", "a value is not what its tag says"),
         ("? [1]\n: 2\n", "", "tuple is not a supported kind of value"),
         ("2001-01-01: 1\n", "", "a date cannot be a key: put it in quotes"),
         ("a: 0x" + "f" * 5000, "", "a whole number has more than 300 digits"),

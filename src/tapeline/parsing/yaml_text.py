@@ -26,8 +26,8 @@ LARGEST = 10**300
 CONFLICT = re.compile(r"^<<<<<<< ", re.MULTILINE)
 """What Git writes into a file that it could not merge."""
 
-PYTHON = (ValueError, TypeError, ArithmeticError, LookupError, AttributeError)
-"""What a constructor raises for an invalid value: a thirteenth month, text that is not base 64."""
+PYTHON = (ValueError, TypeError, ArithmeticError, LookupError, AttributeError, AssertionError)
+"""What a constructor raises for an invalid value: a thirteenth month, text that is not base 64, a key twice."""
 
 
 class NotYaml(ValueError):
@@ -57,7 +57,9 @@ def parsed(content: bytes | str) -> Any:
             reason = "a tab: indent with spaces"
         raise NotYaml(reason, mark.line + 1 if mark else None) from None
     except PYTHON as error:
-        raise error if isinstance(error, NotYaml) else NotYaml(str(error)) from None
+        raise (
+            error if isinstance(error, NotYaml) else NotYaml(str(error) or "a value is not what its tag says")
+        ) from None
     _check_kinds(value)
     return value
 
