@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from tapeline.runtime import streams
-from tapeline.runtime.errors import Interrupted, TapelineError
+from tapeline.runtime.errors import Interrupted, TapelineError, plain
 
 STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
 
@@ -20,8 +20,8 @@ def fail(error: TapelineError | Interrupted) -> int:
 
 
 def tell(text: str) -> None:
-    """Print a line on stderr, such as what a command waits for. A reader that is gone ends nothing."""
-    streams.say(text, sys.stderr)
+    """Print a line on stderr, such as what a command waits for, escaped. A reader that is gone ends nothing."""
+    streams.say(plain(text), sys.stderr)
 
 
 def open_missing() -> None:
@@ -78,6 +78,25 @@ class EscapedTerminal:
         """Write a text with its control characters escaped."""
         self._to.write(self.CONTROL.sub(lambda found: ascii(found[0])[1:-1], text))
         return len(text)
+
+    @property
+    def buffer(self) -> "_EscapedBytes":
+        """What takes the same as UTF-8."""
+        return _EscapedBytes(self)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._to, name)
+
+
+class _EscapedBytes:
+    """Takes whole lines of UTF-8."""
+
+    def __init__(self, to: EscapedTerminal) -> None:
+        self._to = to
+
+    def write(self, content: Any) -> int:
+        """Write bytes, or a buffer of them."""
+        return self._to.write(bytes(content).decode("utf-8", "backslashreplace"))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._to, name)
