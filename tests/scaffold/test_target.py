@@ -53,7 +53,7 @@ def test_few_numbers_of_another_notation_are_classes_and_that_is_said(values, fi
     )
 
 
-@pytest.mark.parametrize("values", [["1.2.3", "1.2.4"], ["a,b", "c"], [",", "%"]])
+@pytest.mark.parametrize("values", [["1.2.3", "1.2.4"], ["a,b", "c"], [",", "%"], ["1" * 100_000 + "x,", "a"]])
 def test_names_with_points_or_commas_are_classes(values):
     assert kind_of(values * 20) == (True, ())
 

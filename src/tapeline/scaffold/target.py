@@ -19,7 +19,7 @@ MOST_CLASSES = 50
 """Integers with more distinct values than this are a quantity."""
 MOST_TEXTS = 10_000
 """Text with more distinct values than this is refused: not all of them are kept in memory."""
-OTHER_NUMBER = re.compile(r"(?=.*[,%])[+-]?[0-9.,]*[0-9][0-9.,]*\s?%?")
+OTHER_NUMBER = re.compile(r"(?=.*[,%])[+-]?[.,]*[0-9][0-9.,]*\s?%?")
 """A number that ingest does not read, such as `12,50`, `1,234.5` or `45%`."""
 PLAINLY = "with a decimal point, and without thousands separators and percent signs"
 
