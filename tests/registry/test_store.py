@@ -230,3 +230,15 @@ def test_md5_is_had_where_a_policy_forbids_it_for_security(tmp_path, monkeypatch
 )
 def test_which_stage_is_stale_and_why(status, said):
     assert store.first_stale(status) == said
+
+
+def test_no_link_that_somebody_has_put_into_a_shared_cache_is_written_through(cache, tmp_path, monkeypatch):
+    """The name had this process's number: a link for each number that there is led to any file of this user."""
+    (tmp_path / "remote").mkdir()
+    monkeypatch.setattr(Store, "_remote", lambda self: remote(tmp_path / "remote"))
+    md5, mine = cache(b"1"), tmp_path / "mine"
+    (cache.folder / md5).rename(tmp_path / "remote" / md5)
+    mine.write_text("precious")
+    (cache.folder / f".{md5}.{os.getpid()}.partial").symlink_to(mine)
+    assert Store(tmp_path).bring(md5).read_bytes() == b"1"
+    assert mine.read_text() == "precious"

@@ -3,6 +3,7 @@
 import atexit
 import errno
 import os
+import secrets
 import shutil
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
@@ -165,7 +166,8 @@ class Store:
                 f"DVC's object {md5} is missing and no DVC remote is set: set the remote that has it, or run "
                 "`dvc repro` on the commit that recorded it"
             )
-        partial = path.with_name(f".{path.name}.{os.getpid()}{files.PARTIAL}")
+        # Whoever shares the cache could put a link in the place of a name that can be guessed.
+        partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}{files.PARTIAL}")
         with _one_line(f"the remote has no object {md5}: `dvc push` where it was made"):
             path.parent.mkdir(parents=True, exist_ok=True)
             try:
