@@ -1,12 +1,15 @@
-"""The message of a run's commit: its trailers are Tapeline's own, whatever the flow run is called."""
+"""A run's commit: its message, whose trailers are Tapeline's own whatever the flow run is called, and its files."""
 
 import subprocess
+import sys
 
-from repositories import Repository
+import pytest
+from repositories import Repository, called
 
 from tapeline.config.project import Project
+from tapeline.orchestration.isolation.isolated_run import IsolatedRun
 from tapeline.orchestration.isolation.run_commit import commit_run
-from tapeline.orchestration.isolation.worktree import Worktree
+from tapeline.orchestration.isolation.worktree import Worktree, worktree
 from tapeline.orchestration.request import Request
 from tapeline.repository.recorded import Recorded
 
@@ -27,3 +30,25 @@ def test_a_name_adds_no_trailer(tmp_path):
     assert [line.split(":")[0] for line in trailers[:4]] == ["Flow-run", "Flow-run-id", "Pipeline", "Ref"]
     assert trailers[2] == "Pipeline: one"
     assert not any(line.startswith("Signed-off-by") for line in trailers)
+
+
+@pytest.mark.filterwarnings("ignore:_NoneStep.value:DeprecationWarning")  # DVC itself uses what pygtrie will drop
+def test_an_output_that_dvc_leaves_to_git_is_committed_with_the_record_of_it(tmp_path):
+    repository = Repository(tmp_path / "made")
+    stages = (repository.folder / "dvc.yaml").read_text()
+    outs = "[{prepared/a file: {cache: false}}, {prepared/left out: {cache: false}}, prepared/cached]"
+    with_prepare = stages.replace('outs: ["data/${key}"]', 'deps: ["prepared/a file"], outs: ["data/${key}"]') + (
+        "  prepare:\n    cmd: mkdir -p prepared && echo VALUE | tee 'prepared/a file' 'prepared/left out' prepared/cached\n"
+        f"    outs: {outs}\n"
+    )
+    (repository.folder / ".gitignore").write_text("left out\n.tapeline\n")
+    for value in ("1", "2"):
+        (repository.folder / "dvc.yaml").write_text(with_prepare.replace("VALUE", value))
+        if value == "1":
+            repository.dvc("repro", "--quiet", "export@one")
+        repository.commit()
+    with worktree(Project.find(repository.folder), "HEAD", name="a", say=print) as tree:
+        called(tree.project.folder, sys.executable, "-m", "dvc", "repro", "--quiet", "export@one")
+        IsolatedRun(Request(pipeline="one"), tree, "main", {"name": "a", "id": "1"}, None, print).commit()
+    assert repository.git("diff", "--name-only", "HEAD", "runs/a").splitlines() == ["dvc.lock", "prepared/a file"]
+    assert repository.git("show", "runs/a:prepared/a file") == "2\n"

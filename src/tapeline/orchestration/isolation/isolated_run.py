@@ -67,7 +67,8 @@ class IsolatedRun:
         """Commit the results, and return the branch. Raises `RunError`."""
         with closing(DvcProject(self.project.folder)) as dvc:
             record = Recorded.read(_lock(self.project), self.request.pipeline, name=self.tree.branch, cache=dvc.cache)
-        commit = commit_run(self.tree, self.request, record, ref=self.ref, flow_run=self.flow_run)
+            outputs = dvc.outputs_for_git(f"export@{self.request.pipeline}")
+        commit = commit_run(self.tree, self.request, record, outputs, ref=self.ref, flow_run=self.flow_run)
         self.say(f"committed as {commit[:7]} on {self.tree.branch}")
         return self.tree.branch
 

@@ -1,7 +1,9 @@
 """Commit a finished isolated run on its own branch, without any checkout."""
 
+import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 from tapeline.config.project import PARAMS
 from tapeline.orchestration.isolation.finished import TRAILER, parameters
@@ -19,17 +21,28 @@ NO_BRANCH = ""
 """Git's notation for the old value of a branch that must not exist yet, whatever the length of its ids."""
 
 
-def commit_run(tree: Worktree, request: Request, record: Recorded, *, ref: str, flow_run: Mapping[str, str]) -> str:
+def commit_run(
+    tree: Worktree,
+    request: Request,
+    record: Recorded,
+    outputs: Iterable[Path] = (),
+    *,
+    ref: str,
+    flow_run: Mapping[str, str],
+) -> str:
     """Commit `params.yaml`, `dvc.lock` and the machine's description on the run's branch, and return the commit.
 
-    Everything else is as in the ref. The commit is signed if Git has a key, and noted as built here; a line says so if
-    it cannot be. Raises `RunError` if the branch has been created in the meantime.
+    outputs: files and folders that are committed too, but for what Git ignores. Everything else is as in the ref. The
+    commit is signed if Git has a key, and noted as built here; a line says so if it cannot be. Raises `RunError` if the
+    branch has been created in the meantime.
     """
-    git = Git(tree.project.folder)
+    git, folder = Git(tree.project.folder), tree.project.folder
+    top = git.top()
+    kept = [f":(literal){os.path.relpath(path, folder)}" for path in outputs if path.is_relative_to(top)]
     changed = ("ls-files", "-z", "--modified", "--others", "--exclude-standard")
-    locks = [path for path in git(*changed, "--", f":(top,glob)**/{LOCK}").split("\0") if path]
+    found = [path for path in git(*changed, "--", f":(top,glob)**/{LOCK}", *kept).split("\0") if path]
     machine = described.path(request.pipeline)
-    made = [PARAMS, *locks, *([machine] if (tree.project.folder / machine).exists() else [])]
+    made = [PARAMS, *found, *([machine] if (folder / machine).exists() else [])]
     # DVC writes no CRLF; `core.safecrlf` would refuse that where `core.autocrlf` is set.
     git("-c", "core.safecrlf=false", "--literal-pathspecs", "add", "--force", "--", *made)
     message = _message(tree, request, record, ref, flow_run)

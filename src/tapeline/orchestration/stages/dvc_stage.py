@@ -89,6 +89,11 @@ class DvcProject:
                 raise RunError(f"DVC's remote: {first_lines(str(error)) or type(error).__name__}") from None
         return [Path(os.path.relpath(path, self._folder)).as_posix() for path in found]
 
+    def outputs_for_git(self, name: str) -> list[Path]:
+        """Return the outputs of `name` and its upstream stages that DVC leaves to Git. Raises `RunError` and `Busy`."""
+        with in_one_line(busy=Busy), self._dvc.locked():
+            return [path for stage in self._plan(name) for path in stage.outputs_for_git]
+
     def commands(self, name: str) -> list[str]:
         """Return the shell commands of a stage. Raises `RunError` and `Busy`."""
         with in_one_line(busy=Busy), self._dvc.locked():

@@ -120,6 +120,11 @@ class Stage:
         """The outputs on this machine."""
         return [Path(out.fspath) for out in self.loaded.outs if out.protocol == "local"]
 
+    @property
+    def outputs_for_git(self) -> list[Path]:
+        """The outputs on this machine that DVC leaves to Git, as `cache: false` asks for."""
+        return [Path(out.fspath) for out in self.loaded.outs if out.protocol == "local" and not out.use_cache]
+
     def recorded_outputs(self) -> list[Recorded]:
         """Return the recorded outputs that the cache may have."""
         return [Recorded(out) for out in self.loaded.outs if out.use_cache and out.hash_info]
