@@ -82,6 +82,25 @@ def test_the_cache_is_the_checkout_s_wherever_git_s_folder_is(tmp_path, laid_out
     assert [(item.name, bool(item.kept)) for item in found] == [("1 file", True), ("1 file", False)]
 
 
+@pytest.mark.parametrize("is_worktree", [False, True])
+def test_a_subfolder_s_own_cache_is_pruned(tmp_path, is_worktree):
+    """As after `dvc init --subdir`, seen from a project in it."""
+    top = usual(tmp_path)
+    folder = top / "team" / "digits"
+    folder.mkdir(parents=True)
+    with_dvc(folder.parent)
+    commit(folder, "1" * 32)
+    if is_worktree:
+        git(top, "worktree", "add", "--quiet", "--detach", str(tmp_path / "a tree"))
+        folder = tmp_path / "a tree" / "team" / "digits"
+        with_dvc(folder.parent)
+    cache = Cache.of(Git(folder))
+    assert (cache.git.folder, cache.folder) == (top / "team", top / "team" / ".dvc" / "cache" / "files" / "md5")
+    stored(cache, "12")
+    found = cache.items(without=(), worktrees=(), limits=Limits(), now=time.time())
+    assert [(item.name, bool(item.kept)) for item in found] == [("1 file", True), ("1 file", False)]
+
+
 def test_the_cache_of_the_repository_around_a_submodule_is_not_pruned_from_there(tmp_path):
     folder = submodule(tmp_path)
     with pytest.raises(InputError, match="is outside this repository and may be shared: not pruned"):

@@ -16,6 +16,7 @@ from tapeline.config.project import RUN_BRANCHES
 from tapeline.repository import objects
 from tapeline.repository.dvc_errors import in_one_line
 from tapeline.repository.git import Git
+from tapeline.repository.places import dvc_top
 from tapeline.repository.retention.item import DAY, Item, Limits, statuses
 from tapeline.runtime.errors import InputError, RunError
 
@@ -33,15 +34,18 @@ class Cache:
 
     @classmethod
     def of(cls, git: Git) -> "Cache":
-        """Return the cache of the main checkout, or of this one where there is no main one, as in a bare repository.
+        """Return the cache of the project in the main checkout, or in this one where that one lacks it or is bare.
 
         Raises `InputError` without DVC, and if other repositories may use the cache too.
         """
         from tapeline.repository.dvc.exceptions import NotDvcRepoError
         from tapeline.repository.dvc.repository import Dvc
 
-        common = git.common()
-        top = common.parent if common.name == ".git" and (common.parent / ".dvc").is_dir() else git.top()
+        common, here = git.common(), git.top()
+        top = (dvc_top(git.folder) or here).resolve()
+        main = common.parent / top.relative_to(here)
+        if common.name == ".git" and (main / ".dvc").is_dir():
+            top = main
         with in_one_line():
             try:
                 with closing(Dvc(top)) as dvc:
