@@ -14,6 +14,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from tapeline.config.project import Project
+from tapeline.orchestration.isolation.isolated_run import IsolatedRun
 from tapeline.orchestration.isolation.publishing import push
 from tapeline.orchestration.isolation.run_commit import commit_run
 from tapeline.orchestration.isolation.worktree import worktree
@@ -450,6 +451,19 @@ def test_another_project_s_lock_is_committed_whatever_its_folder_is_called(proje
         (tree.project.folder / place / "dvc.lock").write_text("schema: '2.0'\nstages: {}\n")
         commit_run(tree, Request.of(pipeline="tiny"), NOTHING, ref="HEAD", flow_run=FLOW_RUN)
     assert git(folder, "show", f"runs/a:{place}/dvc.lock").startswith("schema")
+
+
+def test_an_earlier_run_is_pushed_where_git_looks_into_submodules(project, committed, capsys):
+    folder = project()
+    git(folder, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(committed), "sub")
+    git(folder, "config", "submodule.recurse", "true")
+    commit(folder, "a submodule")
+    git(folder, "branch", "runs/earlier")
+    with worktree(Project.find(folder), "HEAD", name="a", say=print) as tree:
+        earlier = Recorded.read("", "tiny", name="runs/earlier")
+        asked = Request.of(pipeline="tiny", isolated=True, push=True)
+        IsolatedRun(asked, tree, "main", FLOW_RUN, earlier, print).push()
+    assert "Git has no remote: nothing was pushed there" in capsys.readouterr().out
 
 
 def test_a_repository_whose_ids_are_sha256_gets_its_branch(project):

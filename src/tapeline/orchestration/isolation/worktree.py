@@ -32,8 +32,14 @@ KEPT = 3
 LONGEST = 100
 """Characters of a flow run's name that its branch and its folder have."""
 
-WHOLE = ("-c", "core.sparseCheckout=false", "-c", "core.autocrlf=false", "-c", "core.eol=lf")
-"""A worktree has every file of its commit, with its bytes, whatever the checkout leaves out or converts."""
+WHOLE = (
+    *("-c", "core.sparseCheckout=false", "-c", "core.autocrlf=false", "-c", "core.eol=lf"),
+    *("-c", "submodule.recurse=false"),
+)
+"""A worktree has every file of its commit, with its bytes, whatever the checkout leaves out or converts.
+
+It has no files of submodules, into which `submodule.recurse` would have Git look.
+"""
 
 
 @dataclass(frozen=True)
