@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import signal
 
 import pytest
 from keys import opened
@@ -100,6 +101,20 @@ def test_ctrl_c_once_the_first_version_is_in_the_folder(fresh, monkeypatch):
     with registry.alone(), pytest.raises(KeyboardInterrupt):
         alignment.assign(registry, registry.version_numbered("one", "v1.0.0"), "prod", {"action": "promote"})
     assert served(fresh) is None and fresh.tags() == ["one@v1.0.0"]
+
+
+@pytest.mark.parametrize("command", [("promote", "one@v1.0.2", "prod"), ("rollback", "one", "prod")], ids=" ".join)
+def test_sigterm_while_the_tag_is_signed(registry, people, tmp_path, command):
+    """`docker stop` and systemd send it; the version is in the folder by then."""
+    people[0].at(registry)
+    program = tmp_path / "ssh-keygen"
+    program.write_text("#!/bin/sh\nkill -TERM $(cut -d' ' -f4 /proc/$PPID/stat)\nexec sleep 3\n")
+    program.chmod(0o755)
+    registry.git("config", "gpg.ssh.program", str(program))
+    before = registry.tags()
+    said = registry("registry", *command, status=128 + signal.SIGTERM).stderr
+    assert said.endswith("tapeline: stopped by SIGTERM\n")
+    assert registry.tags() == before and served(registry) == "v1.0.1"
 
 
 def test_what_a_first_promotion_left_that_was_killed_before_its_tag_is_named(fresh):

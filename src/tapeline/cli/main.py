@@ -4,6 +4,7 @@ Nothing here imports TensorFlow, so that `--help` and errors in `params.yaml` ap
 """
 
 import argparse
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -16,6 +17,7 @@ from tapeline.runtime import caps, exit_status, forks, streams, user
 from tapeline.runtime.arguments import Parser
 from tapeline.runtime.errors import InputError
 from tapeline.runtime.interpreter import fix_interpreter, use_tree_code
+from tapeline.runtime.interruption import interrupt
 
 COMPUTING = ("ingest", "train", "validate", "export", "lr-find", "tune", "metric-names")
 """The commands that run a recipe's or a source's code in this process."""
@@ -47,6 +49,8 @@ def _call(argv: Sequence[str] | None) -> int:
     except FileNotFoundError:
         raise InputError("the working directory no longer exists: `cd` into one that does") from None
     if argv is None:
+        if command not in COMPUTING:  # TensorFlow may keep Python's handlers waiting; a stage has its own
+            signal.signal(signal.SIGTERM, interrupt)
         print_any_name()
         EscapedTerminal.where_there_is_one()
         use_tree_code(here, having="upgrade" if command == "upgrade" else "")
