@@ -5,7 +5,9 @@ import signal
 import socket
 import subprocess
 import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import httpx
 import pytest
@@ -143,6 +145,50 @@ def test_a_server_that_answers_with_an_error_is_not_called_away():
     with pytest.raises(httpx.HTTPStatusError) as caught:
         response.raise_for_status()
     assert fault(caught.value) == "answers with an error, 500 Internal Server Error: look at its disk and database"
+
+
+class Page(BaseHTTPRequestHandler):
+    """Answers whatever it is asked with a web page, as a proxy that wants a login does."""
+
+    def do_GET(self):
+        self.rfile.read(int(self.headers.get("content-length", 0)))
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"<html>")
+
+    do_POST = do_GET
+
+    def log_message(self, *_):
+        """Keep the test's output."""
+
+
+@pytest.mark.parametrize("command", ["deploy", "serve"])
+def test_a_web_page_in_the_place_of_a_server_is_one_line(project, root, command):
+    """It was a traceback of the JSON that it is not."""
+    folder = project()
+    serving.write(folder)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as page:
+        address = f"http://127.0.0.1:{page.server_port}"
+        Thread(target=page.serve_forever, daemon=True).start()
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "tapeline", command],
+            cwd=folder,
+            env={"PYTHONPATH": str(root / "src"), "PATH": "/usr/bin:/bin", "PREFECT_API_URL": address},
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        page.shutdown()
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert f"{command}: the Prefect server answers with a web page: set PREFECT_API_URL to" in done.stderr
+
+
+def test_an_address_without_the_api_is_no_full_disk():
+    response = httpx.Response(404, request=httpx.Request("GET", "http://127.0.0.1:9/health"))
+    with pytest.raises(httpx.HTTPStatusError) as caught:
+        response.raise_for_status()
+    assert fault(caught.value).startswith("answers with 404 Not Found: set PREFECT_API_URL to the address of its API")
 
 
 def test_outside_a_project_it_says_so(call, tmp_path):

@@ -9,6 +9,8 @@ Prefect raises errors of several libraries, those of its settings as soon as it 
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
+from json import JSONDecodeError
 
 from pydantic import ValidationError
 
@@ -20,13 +22,13 @@ UNREACHABLE = "Failed to reach API"
 
 GONE = "the run was deleted on the Prefect server; run again to resume"
 
-UNAUTHORIZED = 401
-
 SETTINGS = "Settings"
 """How the names of Prefect's classes for its settings end."""
 
 API = "PREFECT_API_URL"
 """The variable with the address of the server."""
+
+ADDRESS = f"set {API} to the address of its API, such as http://HOST:4200/api"
 
 
 @contextmanager
@@ -64,7 +66,12 @@ def told(error: Exception) -> str:
     from prefect.exceptions import ObjectNotFound
 
     if isinstance(error, RuntimeError) and str(error).startswith(UNREACHABLE):
-        return f"{error}: start that server; to run without one, unset {API}, and stop a `tapeline serve` that uses it"
+        return (
+            f"{error}: start that server; if it runs, {ADDRESS}; to run without one, unset {API}, and stop a "
+            "`tapeline serve` that uses it"
+        )
+    if isinstance(error, JSONDecodeError) and error.doc.lstrip().startswith("<"):
+        return f"the Prefect server answers with a web page: {ADDRESS}, and see whether a proxy asks for a login"
     if isinstance(error, ObjectNotFound):
         return GONE
     if not isinstance(error, httpx.HTTPError):
@@ -83,10 +90,12 @@ def fault(error: Exception) -> str:
     if is_refused(error):
         return f"rejects the password: set {CLIENT} to the one it was started with"
     if response := getattr(error, "response", None):
+        if response.status_code == HTTPStatus.NOT_FOUND:
+            return f"answers with 404 Not Found: {ADDRESS}"
         return f"answers with an error, {response.status_code} {response.reason_phrase}: look at its disk and database"
     return f"does not answer: {type(error).__name__}"
 
 
 def is_refused(error: Exception) -> bool:
     """Return whether a server wants another password."""
-    return getattr(getattr(error, "response", None), "status_code", None) == UNAUTHORIZED
+    return getattr(getattr(error, "response", None), "status_code", None) == HTTPStatus.UNAUTHORIZED
