@@ -1,5 +1,6 @@
 """LiteRT files alongside the SavedModel, with measurements of each on the tested split."""
 
+import re
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +16,9 @@ from tapeline.runtime import startup
 from tapeline.runtime.errors import InputError, RunError
 from tapeline.runtime.saved_models import DEFAULT
 
+_LACKING = re.compile(r"^(?:TF Select|Custom) ops: (.+)$", re.MULTILINE)
+"""How the converter lists the operations that LiteRT alone does not have."""
+
 
 def convert(saved_model: Path, precision: Precision) -> bytes:
     """Return a LiteRT model of the SavedModel's `serving_default`. Raises `RunError` if it does not convert."""
@@ -26,7 +30,9 @@ def convert(saved_model: Path, precision: Precision) -> bytes:
             return bytes(converter.convert())
     except Exception as error:  # each part of the converter raises its own class
         lines = str(error).strip().splitlines() or [type(error).__name__]
-        raise RunError(f"the model does not convert to LiteRT: {lines[0]}; leave out export.litert") from None
+        lacking = ", ".join(_LACKING.findall(str(error)))
+        why = f"operations that it lacks for such tensors: {lacking}" if lacking else lines[0]
+        raise RunError(f"the model does not convert to LiteRT: {why}; leave out export.litert") from None
 
 
 def answers(model: bytes, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
