@@ -283,6 +283,7 @@ def test_a_checkout_whose_path_python_cannot_find_code_by(tmp_path):
     package = tmp_path / "a:b/src/tapeline"
     package.mkdir(parents=True)
     (package / "__main__.py").touch()
+    subprocess.run("git init -q && git add .", shell=True, cwd=tmp_path / "a:b", check=True)
     refused(
         Folder(tmp_path / "a:b").call("list"), "a:b/src contains a :, which PYTHONPATH cannot hold: rename the folder"
     )

@@ -348,6 +348,7 @@ def test_a_stage_has_the_variables_that_its_imports_set(repository):
     (code / "cli" / "__init__.py").touch()
     (code / "cli" / "main.py").touch()
     (code / "__main__.py").write_text("import os, tensorflow\nprint('set:', os.environ.get('TF2_BEHAVIOR'))\n")
+    repository.git("add", "src")
     for fork in ("0", "1"):
         assert "set: 1" in reproduced_by_a_flow(repository, fork).splitlines()
 
@@ -418,6 +419,7 @@ def test_code_of_the_checkout_that_fails_when_it_is_imported_ahead_fails_as_the_
     (code / "__init__.py").touch()
     (code / "__main__.py").write_text("import tapeline.cli.main\n")
     (code / "cli" / "main.py").write_text('raise ImportError("the checkout\'s code is broken")\n')
+    repository.git("add", "src")
     said = {fork: reproduced_by_a_flow(repository, fork).splitlines() for fork in ("0", "1")}
     for lines in said.values():
         assert lines[-2:] == ["ImportError: the checkout's code is broken", said["0"][-1]]
