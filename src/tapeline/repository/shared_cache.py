@@ -32,6 +32,10 @@ def share_cache(
             command = f"dvc cache dir --local {shlex.quote(shared)}"
             say(f"uses the DVC cache of the main checkout, {shared}; `{command}` has DVC use it here")
         cache = shared
+    site = worktree / "tmp" / "site"
+    site.mkdir(
+        mode=0o700, parents=True, exist_ok=True
+    )  # DVC makes it for all users to write to, and reads pickles there
     with own.edit_local() as local:
         merged(local, here.level("local"))
         for name, remote in committed["remote"].items():
@@ -40,7 +44,7 @@ def share_cache(
         local["cache"]["dir"] = cache
         local["cache"]["type"] = LINKS
         local["core"]["interactive"] = "false"  # no one is asked before each stage
-        local["core"]["site_cache_dir"] = str(worktree / "tmp" / "site")
+        local["core"]["site_cache_dir"] = str(site)
 
 
 def _beside(checkout: Path, worktree: Path, remote: dict[str, Any]) -> str:
