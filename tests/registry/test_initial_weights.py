@@ -61,8 +61,11 @@ def test_a_folder_must_be_one_that_dvc_compares(project, capsys, tmp_path):
     for needs in (source, "runs/blobs", "runs/../runs/blobs/train"):
         check_compared(project, source, [data, project.folder / needs])
     check_compared(project, "blobs@v1.0.0", [data])
+    refused = (
+        f"^train.init_from is '{source}', whose .* set `needs: {source}` for .*; or .* version, such as NAME@v1.0.0"
+    )
     for needs in ("data/blobs", "runs/blobs/train/run.json", f"{source}/weights.index", "runs/blob"):
-        with pytest.raises(InputError, match=f"^train.init_from is '{source}', whose .* set `needs: {source}` for"):
+        with pytest.raises(InputError, match=refused):
             check_compared(project, source, [data, project.folder / needs])
     assert capsys.readouterr().err == ""
     check_compared(project, str(tmp_path), [data])

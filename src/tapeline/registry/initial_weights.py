@@ -48,7 +48,8 @@ def check_compared(project: Project, source: str, compared: Collection[Path]) ->
         return
     raise InputError(
         f"train.init_from is {source!r}, whose changes DVC would not see: set `needs: {os.path.normpath(source)}` for "
-        "the pipeline, or a folder that holds it and what else the recipe needs"
+        "the pipeline, or a folder that holds it and what else the recipe needs; or register its pipeline and name the "
+        "version, such as NAME@v1.0.0, which needs no `needs`"
     )
 
 
