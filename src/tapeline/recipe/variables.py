@@ -174,10 +174,8 @@ def _own(attributes: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
                 yield path, own
 
 
-_HOLDERS = (
-    *(tf.Variable, keras.Variable, tf.Module, keras.Metric),
-    *(keras.optimizers.Optimizer, keras.optimizers.schedules.LearningRateSchedule),
-)
+_OF_OPTIMIZERS = (keras.optimizers.Optimizer, keras.optimizers.schedules.LearningRateSchedule)
+_HOLDERS = (tf.Variable, keras.Variable, tf.Module, keras.Metric, *_OF_OPTIMIZERS)
 
 
 def _inside(value: Any, path: str) -> Iterator[tuple[str, Any]]:

@@ -33,9 +33,8 @@ def share_cache(
             say(f"uses the DVC cache of the main checkout, {shared}; `{command}` has DVC use it here")
         cache = shared
     site = worktree / "tmp" / "site"
-    site.mkdir(
-        mode=0o700, parents=True, exist_ok=True
-    )  # DVC makes it for all users to write to, and reads pickles there
+    # DVC would make it for all users to write to, and reads pickles there.
+    site.mkdir(mode=0o700, parents=True, exist_ok=True)
     with own.edit_local() as local:
         merged(local, here.level("local"))
         for name, remote in committed["remote"].items():
