@@ -48,6 +48,8 @@ class Context:
 class Measuring(Context):
     """The context of a batch of `eval_step`: seeds by the batch's number, which is no step."""
 
+    number: tf.Tensor
+
     def __init__(self, number: tf.Tensor, key: tf.Tensor) -> None:
         vars(self).update(number=number, key=key)
 
@@ -63,11 +65,11 @@ class Measuring(Context):
     @property
     def seed(self) -> tf.Tensor:
         """A stateless seed, int64 of shape (2,): a pure function of (run seed, number of the batch)."""
-        return tf.random.fold_in(self.key, vars(self)["number"])
+        return tf.random.fold_in(self.key, self.number)
 
     def fold_in(self, number: int) -> Context:
         """Return a context whose seeds are independent of this one's."""
-        return Measuring(vars(self)["number"], tf.random.fold_in(self.key, number))
+        return Measuring(self.number, tf.random.fold_in(self.key, number))
 
 
 _SHARDS = 1 << 28
