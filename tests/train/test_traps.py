@@ -762,6 +762,11 @@ SAME: dict[str, dict[str, str]] = {
         "step": "extra = self.looks[1].table.lookup(context.step % 3)",
         "xla": "LookupTableFindV2",
     },
+    "lookup layer": {
+        "build": "self.look = keras.layers.IntegerLookup(vocabulary=[0, 1], output_mode='multi_hot')",
+        "step": "extra = self.look(tf.cast(x, tf.int64))[0]",
+        "xla": "lookup tables",
+    },
     "memo of a module": {"module": "MEMO = {}", "step": "extra = MEMO.setdefault('one', 1.0)"},
     "layers and optimizers of many kinds": {
         "build": "kinds = keras.layers; self.norm = kinds.BatchNormalization(); self.drop = kinds.Dropout(0.5)\n"

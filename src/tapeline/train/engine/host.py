@@ -121,7 +121,7 @@ class Engine:
         for _ in range(2):
             try:
                 reached, table, _ = self.loop(chunk, start, end, tf.constant(self.state.sums))
-            except tf.errors.InvalidArgumentError as error:
+            except (tf.errors.InvalidArgumentError, tf.errors.InternalError) as error:
                 raise _not_compiled(error) from None
             found.append([table.numpy().tobytes(), *variables.bits(self.state.variables)])
             self.state.restore(self.snapshot)
@@ -232,6 +232,8 @@ def _not_compiled(error: Any) -> Exception:
         return InputError(
             f"train.compile is xla, where {fixed[1]} needs an index or a size that is known at compile time: use graph"
         )
+    if "RET_CHECK failure" in error.message and "variable.var()" in error.message:  # the only other resource in a step
+        return InputError("train.compile is xla, which does not support lookup tables: use graph")
     named = re.findall(r"(\w+) \(No registered", error.message)
     if "Detected unsupported operations" not in error.message or not named:
         unknown: Exception = error
