@@ -28,6 +28,28 @@ def test_a_stage_that_read_other_bytes_than_the_one_before_it_made(fresh):
     assert fresh.tags() == []
 
 
+def test_a_file_that_git_stores_with_other_bytes_than_it_checks_out(fresh):
+    """It was said to be stale, and `dvc repro` had nothing to do."""
+    (fresh.folder / ".gitattributes").write_text("recipe.py ident\n")
+    recipe = fresh.folder / "recipe.py"
+    recipe.write_text('"""A recipe. $Id$"""\n')
+    fresh.git("add", "--all")
+    recipe.unlink()
+    fresh.git("checkout", "recipe.py")
+    assert "$Id: " in recipe.read_text()
+    fresh.build(2)
+    head = fresh.git("rev-parse", "HEAD")[:10]
+    said = fresh("registry", "register", "one", status=2).stderr
+    assert said == (
+        f"tapeline: Git stores recipe.py with other bytes than it checks out, so {head} has not those that made the "
+        "model: `git check-attr --all -- recipe.py` shows the filter, `ident` or encoding; exclude the file from it in "
+        ".gitattributes, and `git add --renormalize` it\n"
+    )
+    recipe.write_text('"""Another recipe."""\n')
+    fresh.git("commit", "--quiet", "--all", "--message", "another")
+    assert STALE in fresh("registry", "register", "one", status=2).stderr
+
+
 def changed(registry, name):
     """Change raw data on a branch, without `dvc repro`."""
     registry.git("switch", "--quiet", "-c", f"of-{name.replace('/', '-')}", "main")

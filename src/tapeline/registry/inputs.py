@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shlex
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
@@ -79,21 +80,21 @@ def _check_dependencies(registry: Registry, commit: str, recorded: Recorded) -> 
         if inside in tracked:
             if tracked[inside] != LINK and registry.repository.digest(commit, inside) != md5:
                 check_not_in_lfs(registry, commit, [inside])
-                raise _other(registry, commit, dep)
+                raise _other(registry, commit, dep, md5)
             continue
         within = {name: mode for name, mode in tracked.items() if name.startswith(f"{inside}/")}
         comparable = same_rules and _of_git_alone(within)
         if comparable and _folder_digest(digests := _files(registry, commit, inside, within)) != md5:
             check_not_in_lfs(registry, commit, within)
             _check_all_committed(registry, inside, digests, md5)
-            raise _other(registry, commit, dep)
+            raise _other(registry, commit, dep, md5)
         if within:
             continue
         if not (found := _recorded(registry, commit, path)):
             beside = (os.path.relpath(file, folder.resolve()) for file in dvc_files(path, top) if file.is_file())
             missing[next(beside, dep)] = None
         elif not any(_is_same(registry, path, md5, place, out) for place, out in found):
-            raise _other(registry, commit, dep)
+            raise _other(registry, commit, dep, md5)
     if missing:
         submodules.check(folder, recorded.pipeline)
         are, them = ("is", "it") if len(missing) == 1 else ("are", "them")
@@ -137,10 +138,18 @@ def _folder_digest(found: Mapping[str, str | None]) -> str:
     return hashlib.md5(listing.encode(), usedforsecurity=False).hexdigest() + ".dir"
 
 
-def _other(registry: Registry, commit: str, dep: str) -> InputError:
+def _other(registry: Registry, commit: str, dep: str, md5: str) -> InputError:
     """Return the error for a dependency with other bytes in a commit than those that made the model."""
     for cause, name in line_ends.changed(registry.project, [dep]):
         return InputError(f"Git has {name} with other line endings than made the model: {cause}; {line_ends.REMEDY}")
+    path, git = registry.project.folder / dep, registry.repository.git
+    stored = git.ask("rev-parse", "--verify", "--quiet", f"{commit}:./{dep}")
+    if stored and path.is_file() and md5_of(path) == md5 and git.ask("hash-object", "--", dep) == stored:
+        return InputError(
+            f"Git stores {dep} with other bytes than it checks out, so {commit[:10]} has not those that made the "
+            f"model: `git check-attr --all -- {shlex.quote(dep)}` shows the filter, `ident` or encoding; exclude the "
+            "file from it in .gitattributes, and `git add --renormalize` it"
+        )
     return _stale(commit, dep)
 
 
