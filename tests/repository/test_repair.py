@@ -1,5 +1,7 @@
 """`tapeline repair` repairs what DVC leaves when it is killed, and leaves alone what a living process holds."""
 
+import errno
+import fcntl
 import json
 import os
 import subprocess
@@ -67,6 +69,21 @@ def test_entries_of_the_dead_go_and_those_of_the_living_stay(repository, rwlock)
     kept = json.loads(rwlock.read_text())
     rwlock.write_text("{}")
     assert kept == {"write": {"living": holders["living"]}, "read": {"a": [holders["living"]]}}
+
+
+def test_a_dvc_that_runs_and_a_disk_without_locks_are_told_apart(repository, rwlock, monkeypatch):
+    """DVC says the same of both, with the colours of a terminal."""
+
+    def unknown(*_):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    guard = rwlock.with_name("rwlock.lock")
+    lock = make_lock(str(guard), tmp_dir=str(guard.parent))
+    with lock, pytest.raises(RunError, match="is held by another DVC: run again when that has ended$"):
+        repaired(repository)
+    monkeypatch.setattr(fcntl, "flock", unknown)
+    with pytest.raises(OSError, match="No locks available"):
+        repaired(repository)
 
 
 def test_a_lock_that_is_a_hard_link_is_seen(repository, rwlock):

@@ -5,9 +5,10 @@ A truncated file is replaced and entries of dead processes are cleared; what a l
 """
 
 import json
+import os
 import re
 from collections.abc import Generator, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -120,8 +121,10 @@ def _guarded(path: Path) -> Iterator[None]:
     with ExitStack() as stack:
         try:
             stack.enter_context(file_lock(path, hardlink=settings.hardlink_lock))
-        except LockError as error:
-            raise RunError(f"{path} is held by another DVC: {' '.join(str(error).split())}") from None
+        except LockError:
+            with suppress(BlockingIOError, FileNotFoundError):
+                os.close(files.locked(path, os.O_RDWR))  # a disk without locks raises what it lacks
+            raise RunError(f"{path} is held by another DVC: run again when that has ended") from None
         yield
 
 
