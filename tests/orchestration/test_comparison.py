@@ -40,6 +40,26 @@ def test_production_is_the_last_stage_whatever_its_name(registry, tmp_path):
     assert found == {"last run (HEAD)": {"accuracy": 0.5}, "production (tiny#live#7)": {"accuracy": 0.5}}
 
 
+def test_metrics_of_other_data_are_said_to_be(registry, tmp_path):
+    (tmp_path / MD5[:2]).mkdir()
+    (tmp_path / MD5[:2] / MD5[2:]).write_text(json.dumps({"accuracy": 0.5}))
+    lock = registry.folder / "dvc.lock"
+    lock.write_text(LOCK)
+    registry.git("add", "--all")
+    registry.git("commit", "--quiet", "--message", "tiny")
+    project = Project.find(registry.folder)
+    for text, title in (
+        (LOCK.replace(OTHER, MD5), "last run (HEAD)"),  # of another pipeline's dataset
+        (LOCK.replace(f"{MD5}.dir", f"{OTHER}.dir"), "last run, on other data (HEAD)"),
+        ("stages: {}", "last run (HEAD)"),
+        ("not a lock", "last run (HEAD)"),
+    ):
+        lock.write_text(text)
+        assert compared(project, "tiny", tmp_path) == {title: {"accuracy": 0.5}}
+    lock.unlink()
+    assert [*compared(project, "tiny", tmp_path)] == ["last run (HEAD)"]
+
+
 def test_under_a_policy_a_tag_that_anybody_may_push_is_not_production(registry, tmp_path, capsys):
     ana, ben = (Person.made(tmp_path, name) for name in ("Ana", "Ben"))
     (tmp_path / MD5[:2]).mkdir()

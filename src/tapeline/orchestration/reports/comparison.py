@@ -8,9 +8,10 @@ from pathlib import Path
 from tapeline.config.params import Params
 from tapeline.config.project import RUN_BRANCHES, Project
 from tapeline.registry.registry import Registry
+from tapeline.repository.dvc_lock import LOCK
 from tapeline.repository.git import Git
 from tapeline.repository.recorded import Recorded
-from tapeline.runtime import streams
+from tapeline.runtime import files, streams
 from tapeline.runtime.errors import InputError, RunError, TapelineError
 
 MOST = 5
@@ -21,11 +22,12 @@ def compared(project: Project, pipeline: str, cache: Path) -> dict[str, dict[str
     """Return the metrics of the last run and of production by title; a missing one has no entry.
 
     The last run is the newest branch with a record of the pipeline, else what HEAD records. Metrics whose files the
-    cache has lost are left out.
+    cache has lost are left out. The title says if they were measured on other data than `project`'s.
     """
     git = Git(project.folder)
     params = Params.load_for(project.folder, pipeline=pipeline)
     found: dict[str, dict[str, float]] = {}
+    data = _data(project, pipeline)
     for title, records in (
         ("last run", _last(git, pipeline)),
         ("production", _production(project, params, pipeline)),
@@ -34,13 +36,24 @@ def compared(project: Project, pipeline: str, cache: Path) -> dict[str, dict[str
             try:
                 record = Recorded.at(git, commit, pipeline, name=name, cache=cache)
                 metrics = record.metrics() if record else {}
+                others = record.training_data() if record else None
             except (InputError, RunError) as error:  # another run's branch is damaged: not a fault of the reported run
                 _left_out(error)
                 continue
             if metrics:
-                found[f"{title} ({name})"] = metrics
+                differs = data is not None and others not in (None, data)
+                found[f"{title}{', on other data' * differs} ({name})"] = metrics
                 break
     return found
+
+
+def _data(project: Project, pipeline: str) -> str | None:
+    """Return the MD5 of the data that the reported run used; None if its lock does not say it."""
+    lock = project.folder / LOCK
+    try:
+        return Recorded.read(files.read_bytes(lock), pipeline, name=LOCK).training_data() if lock.is_file() else None
+    except InputError:
+        return None
 
 
 def _left_out(error: TapelineError) -> None:
