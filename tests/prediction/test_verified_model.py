@@ -33,15 +33,17 @@ def test_a_table_s_columns_are_those_of_its_feature(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("source", "shape"),
+    ("source", "more"),
     [
-        ({"kind": "builder", "name": "kinds"}, (None, 2)),
-        ({"kind": "table", "columns": {"x": ["length"], "y": ["kind"]}}, (None, 2)),  # the recipe serves another x
-        ({"kind": "table", "columns": {"y": ["kind"]}}, (None, 2)),
+        ({"kind": "builder", "name": "kinds"}, {}),
+        ({"kind": "table", "columns": {"x": ["length"], "y": ["kind"]}}, {}),  # the recipe serves another x
+        ({"kind": "table", "columns": COLUMNS}, {"own_inputs": ["x"]}),  # as here, of the same shape
+        ({"kind": "table", "columns": {"y": ["kind"]}}, {}),
     ],
 )
-def test_what_is_no_feature_of_a_table_has_numbered_columns(tmp_path, source, shape):
-    assert VerifiedModel.at(exported(tmp_path / "model", source, shape)).signature.columns == {"x": ["x.0", "x.1"]}
+def test_what_is_no_feature_of_a_table_has_numbered_columns(tmp_path, source, more):
+    found = VerifiedModel.at(exported(tmp_path / "model", source, **more))
+    assert found.signature.columns == {"x": ["x.0", "x.1"]}
 
 
 @pytest.mark.parametrize(

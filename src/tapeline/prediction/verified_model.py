@@ -41,8 +41,7 @@ class VerifiedModel:
         found = registry.contents(version)
         kept = registry.work / "models" / found.md5.removesuffix(".dir")
         folder = registry.store.kept(found.md5, kept, sums=found.sums)
-        tables = _columns(registry, version, model)
-        taken = Signature.of(signature["inputs"], tables, resized=model.resized)
+        taken = _taken(model, signature, _columns(registry, version, model))
         return cls(version.tag.name, folder / SAVED_MODEL, found.md5, taken, _dtypes(signature), tuple(model.classes))
 
     @classmethod
@@ -56,7 +55,7 @@ class VerifiedModel:
         signature = _signature(model, str(folder))
         if model.columns is None and model.source.get("kind") == "table":
             raise InputError(f"{DESCRIPTION} does not name the table columns of {model.dataset}: export it again")
-        taken = Signature.of(signature["inputs"], model.columns or {}, resized=model.resized)
+        taken = _taken(model, signature, model.columns or {})
         content = files.sha256_of_tree(folder)
         return cls(str(folder), folder / SAVED_MODEL, content, taken, _dtypes(signature), tuple(model.classes))
 
@@ -84,6 +83,12 @@ def _signature(model: Model, name: str) -> Mapping[str, Any]:
         raise InputError(f"{name} has no signature {DEFAULT}: it has {', '.join(model.signatures)}")
     found: Mapping[str, Any] = model.signatures[DEFAULT]
     return found
+
+
+def _taken(model: Model, signature: Mapping[str, Any], columns: Mapping[str, Any]) -> Signature:
+    """Return the inputs. columns: those of each feature; an input with other values than its feature is not of them."""
+    tables = {name: made_of for name, made_of in columns.items() if name not in model.own_inputs}
+    return Signature.of(signature["inputs"], tables, resized=model.resized)
 
 
 def _dtypes(signature: Mapping[str, Any]) -> dict[str, str]:
