@@ -13,10 +13,10 @@ from typing import NoReturn
 
 from tapeline.cli import flows
 from tapeline.cli.standard_streams import EscapedTerminal, open_missing, print_any_name
-from tapeline.runtime import caps, exit_status, forks, streams, user
+from tapeline.runtime import caps, checkout_code, exit_status, forks, streams, user
 from tapeline.runtime.arguments import Parser
 from tapeline.runtime.errors import InputError
-from tapeline.runtime.interpreter import fix_interpreter, use_tree_code
+from tapeline.runtime.interpreter import fix_interpreter
 from tapeline.runtime.interruption import interrupt
 
 COMPUTING = ("ingest", "train", "validate", "export", "lr-find", "tune", "metric-names")
@@ -53,7 +53,7 @@ def _call(argv: Sequence[str] | None) -> int:
             signal.signal(signal.SIGTERM, interrupt)
         print_any_name()
         EscapedTerminal.where_there_is_one()
-        use_tree_code(here, having="upgrade" if command == "upgrade" else "")
+        checkout_code.use(here, having="upgrade" if command == "upgrade" else "")
     if command in flows.COMMANDS:
         return flows.call(command, arguments[1:])
     options = _parser().parse_args(arguments)

@@ -18,7 +18,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
-from tapeline.runtime import forks, interpreter, processes
+from tapeline.runtime import checkout_code, forks, interpreter, processes
 from tapeline.runtime.errors import InputError
 from tapeline.runtime.processes import GUARDIAN
 
@@ -132,7 +132,7 @@ def _read_by_imports(environment: Mapping[str, str]) -> dict[str, str]:
 def _tree_code(folder: Path) -> str:
     """Return the code of the checkout that `folder` belongs to, which the command would start; "" if it is this one."""
     try:
-        source = interpreter.tree_code(folder)
+        source = checkout_code.of(folder)
     except InputError:  # the command will say so itself
         return ""
     return str(source) if source and source.resolve() != interpreter.SOURCE else ""

@@ -1,13 +1,11 @@
-"""Run the code of the current checkout, with an interpreter that has the dependencies.
+"""Run with an interpreter that has the dependencies, and with this code.
 
-`dvc repro` without an activated environment finds the system's `python`, and an editable install finds the
-checkout it was made in. Both would silently run the wrong code. A hash seed that is another in each process gives sets
-another order, and a locale that is not of UTF-8 gives files other names. Standard library only.
+`dvc repro` without an activated environment finds the system's `python`. A hash seed that is another in each process
+gives sets another order, and a locale that is not of UTF-8 gives files other names. Standard library only.
 """
 
 import importlib.util
 import os
-import shlex
 import site
 import sys
 import sysconfig
@@ -34,49 +32,6 @@ def use_project_interpreter() -> None:
     if not python.exists() or Path(sys.prefix) == python.parents[1]:
         sys.exit(_refuse(f"{sys.executable} has none of tapeline's dependencies, and there is no {python}: run `make`"))
     os.execv(python, [str(python), "-m", "tapeline", *sys.argv[1:]])
-
-
-def use_tree_code(folder: Path, *, having: str = "") -> None:
-    """Start again with the code of the checkout that `folder` belongs to, if this code is from another one.
-
-    having: a package that the other code must have; an older one without it is left alone. Exits with status 2 and one
-    line for a path that Python could not find again. Raises `InputError` as `tree_code` does.
-    """
-    source = tree_code(folder)
-    if source and source.resolve() != SOURCE and (source / "tapeline" / having).is_dir():
-        if os.pathsep in str(source):
-            sys.exit(_refuse(f"{source} contains a {os.pathsep}, which PYTHONPATH cannot hold: rename the folder"))
-        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(source), os.environ.get("PYTHONPATH")]))
-        begin_anew()
-
-
-def tree_code(folder: Path) -> Path | None:
-    """Return the folder with the code of the checkout that `folder` belongs to; None if that has none.
-
-    Only what Git has counts: a folder of data may bring code, and so may another user in a folder above, such as
-    `/tmp`. Raises `InputError` for a checkout that Git does not use, such as another user's.
-    """
-    for tree in (folder, *folder.parents):
-        if (tree / "src" / "tapeline" / "__main__.py").is_file() and _is_tracked(tree):
-            return tree / "src"
-        if (tree / ".git").exists():
-            return None  # what is above belongs to another checkout, which this one stands in
-    return None
-
-
-def _is_tracked(tree: Path) -> bool:
-    """Return whether Git has the code of a checkout, or this is it."""
-    if (tree / "src").resolve() == SOURCE:
-        return True
-    from tapeline.runtime.errors import InputError
-    from tapeline.runtime.git_call import called
-
-    asked = called(tree, "ls-files", "--error-unmatch", "--", "src/tapeline/__main__.py")
-    if b"dubious ownership" in asked.stderr:
-        top = os.fsdecode(asked.stderr).split("'")[1]
-        trust = f"git config --global --add safe.directory {shlex.quote(top)}"
-        raise InputError(f"{tree / 'src'} is another user's code: if you trust them, `{trust}`")
-    return asked.returncode == 0
 
 
 def is_fork() -> bool:
