@@ -1,6 +1,7 @@
 """What tags say, without a repository: versions, what is live, where a rollback goes, the record."""
 
 import json
+from time import process_time
 
 import pytest
 
@@ -159,3 +160,14 @@ def test_signatures_are_checked_down_to_the_first_that_counts_and_of_what_is_liv
     rows = tables.versions([found], ["prod"], why)
     assert asked == ["v1.0.8", "v1.0.7", "v1.0.6", "v1.0.2"]
     assert [row["version"] for row in rows if row["notes"]] == ["v1.0.8", "v1.0.7"]
+
+
+def test_thousands_of_tags_that_put_a_version_into_a_stage_and_take_it_out():
+    """Anybody may push them, and each was compared with all: ten thousand of each took minutes."""
+    count = 10_000
+    found = [Tag("m@v1.0.0", "a" * 40, 0, "Ana", "", "x", "b" * 40)]
+    found += [Tag(f"m#prod#{n}", "a" * 40, n, "Eve", "", "x", f"{n:040x}") for n in range(1, count)]
+    found += [Tag(f"m#prod!#{n}", "a" * 40, n, "Eve", "", "x", f"{n:040x}") for n in range(count, 2 * count)]
+    before = process_time()
+    assert state.read_all(found)["m"].standing("prod") is None
+    assert process_time() - before < 10

@@ -206,6 +206,7 @@ def _without_gc() -> Iterator[None]:
 def _read_all(tags: Sequence[Tag]) -> dict[str, State]:
     states: dict[str, State] = {}
     numbers: dict[tuple[str, str], list[str]] = {}
+    put: dict[tuple[str, str, str], dict[str, None]] = {}
 
     def of(artifact: str) -> State:
         folder, _, name = artifact.rpartition("=")
@@ -230,9 +231,10 @@ def _read_all(tags: Sequence[Tag]) -> dict[str, State]:
         elif names := numbers.get((found["artifact"], tag.commit)):
             back, said = bool(found["back"]), record.get("version")
             # Without a record, all that were put there are taken out: another's tag may have come later.
-            put = list(_put_at(state, found["stage"], tag.commit) or dict.fromkeys(names)) if back else names[-1:]
-            which = [said] if said in names else put
+            here = put.setdefault((found["artifact"], found["stage"], tag.commit), {})
+            which = [said] if said in names else list(here or dict.fromkeys(names)) if back else names[-1:]
             state.assignments += [Assignment(found["stage"], one, tag, back, record) for one in which]
+            here |= {} if back else dict.fromkeys(which)
         else:
             why = f"its commit {tag.commit[:10]} is no version of {state.artifact.name} here"
             state.astray[tag] = f"{why}: `git fetch --tags` brings the version's tag, if the remote has it"
@@ -250,12 +252,6 @@ def _read_all(tags: Sequence[Tag]) -> dict[str, State]:
             del state.versions[version]
         state.versions = {name: state.versions[name] for name in sorted(state.versions, key=order)}
     return states
-
-
-def _put_at(state: State, stage: str, commit: str) -> dict[str, None]:
-    """Return the versions that were put into a stage by tags on a commit."""
-    events = (e for e in state.assignments if (e.stage, e.tag.commit, e.back) == (stage, commit, False))
-    return dict.fromkeys(event.version for event in events)
 
 
 def _because(tag: Tag) -> str:
