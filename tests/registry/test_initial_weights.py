@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tapeline.config.project import Project
-from tapeline.registry.initial_weights import check_compared, initial_classes, initial_weights
+from tapeline.registry.initial_weights import check_compared, initial_classes, initial_weights, moved_columns
 from tapeline.runtime.errors import InputError
 
 PARAMS = "{datasets: {}, pipelines: {}}\n"
@@ -175,7 +175,8 @@ def animals(tmp_path):
     def ingest(*names):
         (tmp_path / "raw").mkdir(exist_ok=True)
         features = {"image": {"shape": [2], "dtype": "uint8"}, "kind": {"classes": names}}
-        (tmp_path / "raw" / "dataset.json").write_text(json.dumps({"features": features}))
+        source = {"kind": "table", "columns": {"image": ["left", "right"], "kind": ["kind"]}}
+        (tmp_path / "raw" / "dataset.json").write_text(json.dumps({"features": features, "source": source}))
         call(sys.executable, "-m", "dvc", "repro", "-q")
         record = {"data": hashlib.sha256((tmp_path / "data/zoo/dataset.json").read_bytes()).hexdigest()}
         (tmp_path / "runs/animals/train/run.json").write_text(json.dumps(record))
@@ -201,6 +202,18 @@ def test_a_version_knows_the_classes_of_its_own_data(animals):
     version = "animals@v1.0.0"
     assert initial_classes(project, version, initial_weights(project, version)) == {"kind": ("bat", "cat")}
     assert initial_classes(project, "", project.folder / "runs/animals/train/weights")["kind"][0] == "ant"
+
+
+def test_columns_in_another_order_than_the_weights_have_them_are_said(animals):
+    project, _ = animals
+    for source in ("animals@v1.0.0", "runs/animals/train/weights"):
+        weights = initial_weights(project, source)
+        assert [*moved_columns(project, source, weights, {"image": ["left", "right"], "more": ["a"]})] == []
+        said = f"image is made of other table columns than in the data of {source}, or in another order: "
+        found = [*moved_columns(project, source, weights, {"image": ["right", "left"], "kind": ["kind"]})]
+        assert found == [f"{said}weights are taken by position"]
+    (weights.parent / "run.json").unlink()
+    assert [*moved_columns(project, source, weights, {"image": ["right", "left"]})] == []
 
 
 def test_a_folder_s_data_is_found_in_the_cache_when_it_is_another_one_now(animals):

@@ -15,7 +15,7 @@ from tapeline.config import engine_lock
 from tapeline.config.params import Params, Pipeline
 from tapeline.config.project import Project
 from tapeline.config.validate import ValidateSettings
-from tapeline.registry.initial_weights import check_compared, initial_classes, initial_weights
+from tapeline.registry.initial_weights import check_compared, initial_classes, initial_weights, moved_columns
 from tapeline.repository import catalogue, described, ignored
 from tapeline.repository.machines import compare, recorded_machine
 from tapeline.repository.unseen import check_source
@@ -153,6 +153,9 @@ def _train(call: Call, report: Report) -> None:
     check_source(call.project.folder / pipeline.needs)
     dataset = Dataset.open(data)
     check_split(dataset, pipeline.validate_)
+    if source and weights:
+        for line in moved_columns(call.project, source, weights, dataset.index["source"].get("columns", {})):
+            streams.say(line, sys.stdout)
     train(
         Job(
             recipe=call.project.folder / pipeline.recipe,

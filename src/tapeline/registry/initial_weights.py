@@ -3,9 +3,11 @@
 import hashlib
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from tapeline.config.params import Params
 from tapeline.config.project import Project
@@ -18,6 +20,10 @@ from tapeline.runtime.errors import InputError, RunError
 
 REGISTERED = re.compile(r"(?:(?P<folder>[\w./-]+)=)?(?P<name>[a-z0-9-]+)@v[0-9]+\.[0-9]+\.[0-9]+")
 """GTO's tag of a version; an artifact below the repository's root has its folder as a prefix."""
+
+
+UNKNOWN = (InputError, RunError, OSError, ValueError, LookupError, TypeError, AttributeError)
+"""What reading the data of weights raises if nothing says what it is."""
 
 
 def initial_weights(project: Project, source: str) -> Path:
@@ -111,14 +117,32 @@ def initial_classes(project: Project, source: str, weights: Path) -> dict[str, t
     SHA-256 of the data's index; for a version, the commit's lock has the data's MD5.
     """
     try:
-        if match := REGISTERED.fullmatch(source):
-            index: bytes | None = _index(project.folder, _tagged(project, source, match["folder"] or "", match["name"]))
-        else:
-            index = _index_beside(weights)
-        features = json_text.mapping(index)["features"] if index else None
-        return None if features is None else {n: tuple(f["classes"]) for n, f in features.items() if f.get("classes")}
-    except (InputError, RunError, OSError, ValueError, LookupError, TypeError, AttributeError):
+        features = _trained_on(project, source, weights)["features"]
+        return {name: tuple(kind["classes"]) for name, kind in features.items() if kind.get("classes")}
+    except UNKNOWN:
         return None
+
+
+def moved_columns(project: Project, source: str, weights: Path, columns: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Yield a line for each feature that was made of other table columns, or in another order, for these weights.
+
+    weights: the result of `initial_weights`. columns: feature → its table columns now. Nothing for unknown data.
+    """
+    with suppress(*UNKNOWN):
+        then = _trained_on(project, source, weights)["source"].get("columns", {})
+        for name in sorted(columns.keys() & then.keys()):
+            if list(columns[name]) != list(then[name]):
+                yield (
+                    f"{name} is made of other table columns than in the data of {source}, or in another order: weights "
+                    "are taken by position"
+                )
+
+
+def _trained_on(project: Project, source: str, weights: Path) -> Mapping[str, Any]:
+    """Return the index of the data that weights were trained on. Raises one of `UNKNOWN`."""
+    if match := REGISTERED.fullmatch(source):
+        return json_text.mapping(_index(project.folder, _tagged(project, source, match["folder"] or "", match["name"])))
+    return json_text.mapping(_index_beside(weights) or b"{}")
 
 
 def _index_beside(weights: Path) -> bytes | None:
