@@ -321,6 +321,14 @@ def other_settings(project):
     project.commit("More epochs")
 
 
+def another_submodule(project):
+    """Settings are other ones too, so that nothing is rebuilt."""
+    allowed = ("-c", "protocol.file.allow=always")
+    project.git(*allowed, "submodule", "--quiet", "add", str(project.folder), "sub")
+    other_settings(project)
+    git(project.folder / "sub", "-c", "user.name=t", "-c", "user.email=t", "commit", "--allow-empty", "-qm", "one more")
+
+
 def no_git(project):
     shutil.rmtree(project.folder / ".git")
 
@@ -333,8 +341,9 @@ def no_git(project):
         (lambda p: None, ("nobody",), 2, "tapeline: no pipeline 'nobody' in params.yaml: choose from iris, averaged"),
         (lost, ("--dry-run", "iris"), 1, "iris: left: train@iris: data/iris is neither committed nor in the cache"),
         (other_settings, ("--dry-run", "iris"), 1, "iris: left: train@iris: pipelines.iris.train has changed since"),
+        (another_submodule, ("--dry-run", "iris"), 1, "iris: left: train@iris: pipelines.iris.train has changed since"),
     ],
-    ids=["dirty", "no-git", "unknown", "lost", "settings"],
+    ids=["dirty", "no-git", "unknown", "lost", "settings", "submodule"],
 )
 def test_what_cannot_be_upgraded_is_one_line(project, before, arguments, status, said):
     before(project)

@@ -207,7 +207,8 @@ def _of_other_engine(recorded: Mapping[str, Any], chosen: Iterable[str]) -> list
 
 
 def _check_clean(project: Project) -> None:
-    changed = Git(project.folder).lines("status", "--porcelain", "--untracked-files=no")
+    asked = ("status", "--porcelain", "--untracked-files=no", "--ignore-submodules=all")  # no clone has their files
+    changed = Git(project.folder).lines(*asked)
     if changed:
         more = f" (and {len(changed) - 1} more)" if len(changed) > 1 else ""
         raise InputError(
