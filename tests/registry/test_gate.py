@@ -189,7 +189,8 @@ def test_a_paired_test_that_cannot_be_made_is_a_no():
     (check,) = decision.judge(GateSettings(), Contender("v2", {"loss": 99.0}), Contender("v1", {"loss": 0.1}), None, {})
     assert not check["holds"]
     assert sentence(check) == (
-        "no paired test is possible, since no feature is predicted: set `gate.target`, or `paired: null`"
+        "no paired test is possible, since no feature is known to be predicted from the test data: set `gate.target`, "
+        "or `paired: null`, as for a model whose inputs are not features"
     )
     assert decision.judge(GateSettings(), Contender("v1", {"loss": 99.0}), None, None, {}) == []
 

@@ -18,7 +18,10 @@ MOST_SLICES = 100
 OTHER_DATA = (
     "change of {} is unknown: it was recorded on other test data than the champion's, and is not measured again"
 )
-NO_TARGET = "no paired test is possible, since no feature is predicted: set `gate.target`, or `paired: null`"
+NO_TARGET = (
+    "no paired test is possible, since no feature is known to be predicted from the test data: set `gate.target`, or "
+    "`paired: null`, as for a model whose inputs are not features"
+)
 
 
 @dataclass(frozen=True)
