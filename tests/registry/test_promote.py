@@ -87,7 +87,7 @@ def test_what_no_verdict_could_allow(tmp_path, events, stage, approved_by, said)
         settings=RegistrySettings(stages=STAGES),
         stage=lambda name: name,
         state=lambda name: found,
-        repository=SimpleNamespace(identity=lambda: "Ann", git=Git(tmp_path)),
+        repository=SimpleNamespace(check_identity=lambda: None, git=Git(tmp_path)),
         check_usable=lambda version: None,
         own=lambda rule, stage: None,
         authority=None,
