@@ -34,5 +34,7 @@ def test_another_column_of_the_same_feature_is_not_compared():
 
 
 def test_values_of_other_columns_than_are_said_are_refused():
-    with pytest.raises(InputError, match="^its y is of the columns b, a, not of a, b$"):
+    with pytest.raises(InputError, match=r"^its y has the shape \(2, 1\), not a number for each of a, b$"):
         columns.answered(VALUES[:, :1], ["a", "b"], ["b", "a"], "y")
+    with pytest.raises(InputError, match=r"^the test data's x has the shape \(2, 1\), not a number for each of b, a$"):
+        columns.given(VALUES[:, :1], ["a", "b"], ["b", "a"], "x")

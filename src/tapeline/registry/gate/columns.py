@@ -19,7 +19,7 @@ def given(values: NDArray[Any], theirs: Sequence[str], ours: Sequence[str], name
     """
     if missing := [column for column in theirs if column not in ours]:
         raise InputError(f"its {name} has the column {missing[0]}, which the challenger's lacks")
-    return _picked(values, ours, theirs, name)
+    return _picked(values, ours, theirs, f"the test data's {name}")
 
 
 def answered(values: NDArray[Any], theirs: Sequence[str], ours: Sequence[str], name: str) -> NDArray[Any]:
@@ -30,11 +30,11 @@ def answered(values: NDArray[Any], theirs: Sequence[str], ours: Sequence[str], n
     """
     if missing := [column for column in ours if column not in theirs]:
         raise InputError(f"its {name} lacks the column {missing[0]}, which the challenger's has")
-    return _picked(values.reshape(len(values), -1), theirs, ours, name)
+    return _picked(values.reshape(len(values), -1), theirs, ours, f"its {name}")
 
 
-def _picked(values: NDArray[Any], known: Sequence[str], wanted: Sequence[str], name: str) -> NDArray[Any]:
+def _picked(values: NDArray[Any], known: Sequence[str], wanted: Sequence[str], whose: str) -> NDArray[Any]:
     if values.shape[1:] != (len(known),):
-        raise InputError(f"its {name} is of the columns {', '.join(wanted)}, not of {', '.join(known)}")
+        raise InputError(f"{whose} has the shape {values.shape}, not a number for each of {', '.join(known)}")
     found: NDArray[Any] = values[:, [known.index(column) for column in wanted]]
     return found
